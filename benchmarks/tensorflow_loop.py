@@ -24,7 +24,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from engine.runs.checkpoint_files import Position
+from engine.runs.checkpoints.checkpoint_files import Position
 from engine.spec import catalog
 from engine.spec.run_spec import RunSpec
 from engine.tf.trainer import TfTrainer

@@ -38,9 +38,17 @@ from engine.messages.status_question import ANSWER_SECONDS
 from engine.processes import process_tree
 from engine.processes.machine import this_machine
 from engine.processes.process import ask_to_end, find_module, is_halted, start_module
-from engine.runs import checkpoint_files, checkpoint_place, run_info
-from engine.runs.checkpoint_files import BEGINNING, OWN, CheckpointDamaged, CheckpointTooNew, Watch
-from engine.runs.checkpoint_place import PlaceAway
+from engine.runs import run_info
+from engine.runs.checkpoints import checkpoint_files, checkpoint_place
+from engine.runs.checkpoints.checkpoint_files import (
+    BEGINNING,
+    OWN,
+    CheckpointDamaged,
+    CheckpointTooNew,
+    Watch,
+)
+from engine.runs.checkpoints.checkpoint_place import PlaceAway
+from engine.runs.checkpoints.script_files import resume_sentence
 from engine.runs.resume_rules import change_problems, recipe_changes
 from engine.runs.run_copy import copy_run
 from engine.runs.run_info import (
@@ -54,7 +62,6 @@ from engine.runs.run_info import (
 )
 from engine.runs.run_notes import RunNotes, ordered_tags, write_notes
 from engine.runs.run_state import RunState
-from engine.runs.script_files import resume_sentence
 from engine.runs.store.store_reader import RunReader
 from engine.scripts.secrets import missing_secrets
 from engine.spec import catalog, recipe_copy

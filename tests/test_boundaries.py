@@ -83,7 +83,7 @@ def test_the_window_is_painted_before_numpy_and_pyqtgraph_are_loaded() -> None:
 def test_libraries_that_are_slow_to_load_are_loaded_by_what_needs_them() -> None:
     code = (
         "import sys, gui.runs_table.controller, gui.exchange.controller, gui.shown_run; "
-        "import engine.cli.commands.exchange, engine.cli.commands.run_query; "
+        "import engine.cli.commands.runs.exchange, engine.cli.commands.runs.run_query; "
         "print([name for name in ('tensorboard', 'jinja2', 'lark') if name in sys.modules])"
     )
     command = [sys.executable, "-c", code]
@@ -132,7 +132,7 @@ CLASSES = re.compile(
 """Classes of Qt that touch files, sockets or processes."""
 
 DATA_OF_THE_ENGINE = {
-    "engine.runs.checkpoint_files": {"CheckpointInfo"},
+    "engine.runs.checkpoints.checkpoint_files": {"CheckpointInfo"},
     "engine.runs.device_queue": {"exclusive_devices"},
     "engine.runs.run_info": {"RunInfo", "UnreadableRun"},
     "engine.runs.run_notes": {

@@ -20,8 +20,9 @@ from engine.client import CannotStart, UnreadableRun
 from engine.files.format_version import FormatVersion
 from engine.interface.local_engine import LocalEngine
 from engine.messages.events import Notice, RecipeVersion, RunEnded
-from engine.runs import checkpoint_files, run_info
-from engine.runs.checkpoint_files import MANIFEST, CheckpointDamaged
+from engine.runs import run_info
+from engine.runs.checkpoints import checkpoint_files
+from engine.runs.checkpoints.checkpoint_files import MANIFEST, CheckpointDamaged
 from engine.runs.run_notes import RunNotes, write_notes
 from engine.runs.run_state import RunState
 from engine.runs.store import run_store

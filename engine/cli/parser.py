@@ -212,19 +212,21 @@ def _add_runs(add: _Add, json: Parser, there: Parser, run: Parser) -> None:
     )
     listed.add_argument("--csv", action="store_true", help="print CSV with exact values")
     about = "list the runs that wait for devices, or change their order"
-    queue = add("queue", "queue:queue", about, json, there)
+    queue = add("queue", "runs.queue:queue", about, json, there)
     queue.add_argument(
         "--move", nargs=2, metavar=("ID", "WHERE"), help="move a waiting run up, down or first"
     )
-    show = add("show", "show:show", "show one run, and what it was started with", run, json, there)
+    show = add(
+        "show", "runs.show:show", "show one run, and what it was started with", run, json, there
+    )
     show.add_argument(
         "--diff", action="store_true", help="print the changes of its code that were not committed"
     )
     about = "follow an active run; Ctrl-C does not stop it"
-    add("attach", "active_run:attach", about, run, json, there)
-    stop = add("stop", "active_run:stop", "save, then end a run", run, there)
+    add("attach", "runs.active_run:attach", about, run, json, there)
+    stop = add("stop", "runs.active_run:stop", "save, then end a run", run, there)
     stop.add_argument("--now", action="store_true", help="end it at once, without saving")
-    add("checkpoint", "active_run:checkpoint", "save a checkpoint now", run, there)
+    add("checkpoint", "runs.active_run:checkpoint", "save a checkpoint now", run, there)
     about = "train a step of a run again, and say whether it is the same"
     replayed = add("replay", "planning.replay:replay", about, run, json, there)
     replayed.add_argument(
@@ -243,7 +245,7 @@ def _add_runs(add: _Add, json: Parser, there: Parser, run: Parser) -> None:
     compared = add("diverge", "planning.diverge:diverge", about, json, there)
     compared.add_argument("run_ids", nargs=2, metavar="ID", help="the numbers of the two runs")
     about = "list the checkpoints, or copy one"
-    copied = add("checkpoints", "checkpoints:checkpoints", about, run, json, there)
+    copied = add("checkpoints", "runs.checkpoints:checkpoints", about, run, json, there)
     copied.add_argument(
         "--copy",
         dest="copied",
@@ -257,7 +259,7 @@ def _add_runs(add: _Add, json: Parser, there: Parser, run: Parser) -> None:
         type=Path,
         help="the new folder of the copy (default: a name made from run and checkpoint, here)",
     )
-    pause = add("pause", "active_run:pause", "pause a run at its next step", run, there)
+    pause = add("pause", "runs.active_run:pause", "pause a run at its next step", run, there)
     pause.add_argument(
         "--free-gpus",
         dest="free_devices",
@@ -265,7 +267,7 @@ def _add_runs(add: _Add, json: Parser, there: Parser, run: Parser) -> None:
         help="move its model to the host's memory meanwhile",
     )
     about = "free unused memory of a run's devices"
-    add("empty-cache", "active_run:empty_cache", about, run, there)
+    add("empty-cache", "runs.active_run:empty_cache", about, run, there)
 
 
 def _add_resume(parser: Parser) -> None:
@@ -553,7 +555,7 @@ def _add_upkeep(add: _Add, json: Parser, there: Parser) -> None:
         "--for", dest="kind", choices=template_kinds(), default="torch", help="(default: torch)"
     )
     about = "write runs for other programs"
-    exported = add("export", "exchange:export_runs", about, json, there)
+    exported = add("export", "runs.exchange:export_runs", about, json, there)
     exported.add_argument(
         "run_ids", metavar="RUN", nargs="+", help="a run's number; all: every run"
     )
@@ -572,7 +574,7 @@ def _add_upkeep(add: _Add, json: Parser, there: Parser) -> None:
         help="the new folder or page (default: a name made from the runs, here)",
     )
     about = "make runs of TensorBoard logs and CSV files"
-    imported = add("import", "exchange:import_files", about, json, there)
+    imported = add("import", "runs.exchange:import_files", about, json, there)
     imported.add_argument(
         "files",
         metavar="PATH",
@@ -596,7 +598,7 @@ def _add_upkeep(add: _Add, json: Parser, there: Parser) -> None:
             help=f"the column with {what}",
         )
     about = "show a failure file as a run that is over, in the window"
-    opened = add("open", "exchange:open_case", about, json)
+    opened = add("open", "runs.exchange:open_case", about, json)
     opened.add_argument(
         "file", metavar="FILE", type=Path, help="the failure.tdcase of a run, from any machine"
     )

@@ -25,7 +25,7 @@ from engine.interface.news.run_curves import RunCurves, SentCurves
 from engine.interface.news.run_news import RunsNews, RunUpdate, SentNews, SentRuns, SentUpdate
 from engine.interface.value_encoding import encode, known_spec, plain, without_defaults
 from engine.interface.values import CheckpointName, Packed, is_time
-from engine.runs.checkpoint_files import CheckpointInfo, Manifest
+from engine.runs.checkpoints.checkpoint_files import CheckpointInfo, Manifest
 from engine.runs.run_follower import RunNews
 from engine.runs.run_info import RunInfo
 from engine.runs.settings_history import SettingsHistory

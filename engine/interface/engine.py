@@ -45,7 +45,7 @@ from engine.messages.events import RecipeVersion
 from engine.planning import requests as planning
 from engine.planning.kept import Earlier
 from engine.planning.measuring_process import MeasuringEnd
-from engine.runs.checkpoint_files import CheckpointInfo
+from engine.runs.checkpoints.checkpoint_files import CheckpointInfo
 from engine.runs.run_follower import RunNews
 from engine.runs.run_info import RunInfo
 from engine.runs.run_notes import ChangedNotes

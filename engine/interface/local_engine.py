@@ -56,8 +56,9 @@ from engine.planning import requests as planning
 from engine.planning.kept import Earlier
 from engine.planning.measuring_process import MeasuringEnd, MeasuringProcess
 from engine.planning.results import News
-from engine.runs import checkpoint_files, device_queue, run_overview, trash
-from engine.runs.checkpoint_files import CheckpointInfo
+from engine.runs import device_queue, run_overview, trash
+from engine.runs.checkpoints import checkpoint_files
+from engine.runs.checkpoints.checkpoint_files import CheckpointInfo
 from engine.runs.run_follower import RunNews
 from engine.runs.run_index import RunIndex, is_settled
 from engine.runs.run_info import RunInfo

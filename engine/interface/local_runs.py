@@ -13,7 +13,8 @@ from engine.interface.values import QueuedRun, ResumedRun, RunDetails, StoppingR
 from engine.messages import commands
 from engine.messages.events import AttemptStarted, Event, RecipeChosen, RecipeVersion
 from engine.processes.process import is_alive
-from engine.runs import checkpoint_files, device_queue
+from engine.runs import device_queue
+from engine.runs.checkpoints import checkpoint_files
 from engine.runs.run_info import RunInfo, failure_of
 from engine.runs.store.store_reader import NoStoreYet, RunReader
 from engine.spec.device_names import all_on_cpu

@@ -197,7 +197,8 @@ class ResumedRun(msgspec.Struct, frozen=True):
 
     run: RunNumber
     checkpoint: str
-    """The name of the checkpoint, or BEGINNING or OWN of `engine.runs.checkpoint_files`."""
+    """The name of the checkpoint, or BEGINNING or OWN of
+    `engine.runs.checkpoints.checkpoint_files`."""
 
     attempt: int
     after: int

@@ -16,7 +16,7 @@ from engine.processes.held_folder import make_held_folder
 from engine.processes.process import module_environment
 from engine.system.paths import HOME_VARIABLE
 from engine.templates.protocol import FOLDER_VARIABLE, folder
-from engine.training.memory_record import MEASURE_MEMORY
+from engine.training.probes.memory_record import MEASURE_MEMORY
 
 PREFIX = "traindeck-own-"
 

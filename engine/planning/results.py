@@ -9,7 +9,7 @@ import msgspec
 
 from engine.doctor.finding import Change, Finding
 from engine.spec.run_spec import RunSpec
-from engine.training.step_inspection import LayerFigures, ParameterFigures, SampleFigures
+from engine.training.probes.step_inspection import LayerFigures, ParameterFigures, SampleFigures
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):

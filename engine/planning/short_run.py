@@ -26,10 +26,10 @@ from engine.runs.store.store_reader import RunReader, StoredEvent
 from engine.runs.store.stored_points import StoredPoints
 from engine.spec.run_spec import RunSpec
 from engine.system.cancelled import Cancelled
-from engine.training import memory_record
-from engine.training.measuring import MEASURE, PREFIX
-from engine.training.memory_record import RankRecord
 from engine.training.pace import WARM_UP_CHUNKS
+from engine.training.probes import memory_record
+from engine.training.probes.measuring import MEASURE, PREFIX
+from engine.training.probes.memory_record import RankRecord
 
 LOOK_SECONDS = 0.05
 TELL_SECONDS = 0.5
@@ -160,7 +160,7 @@ class ShortRun(msgspec.Struct, frozen=True, kw_only=True):
     """The shares of each rank."""
 
     measured: dict[str, float] = {}
-    """What the ranks measured after their steps, see `engine.training.measuring`."""
+    """What the ranks measured after their steps, see `engine.training.probes.measuring`."""
 
     checkpoint_bytes: int = 0
     """Of the last checkpoint; 0: none was saved."""
@@ -188,8 +188,8 @@ def short_run(
     """Train `steps` optimizer steps with `spec` and return what was measured.
 
     0 steps: as many as the spec has. A run that has trained for `training_seconds` ends its step;
-    if there are `measuring_seconds`, its ranks then measure (`engine.training.measuring`), and no
-    other short run may be started meanwhile. The caller gives it a data folder
+    if there are `measuring_seconds`, its ranks then measure (`engine.training.probes.measuring`),
+    and no other short run may be started meanwhile. The caller gives it a data folder
     (`own_data_folder`). A run that takes longer than `seconds` is ended, and what it showed
     until then counts if it did a step. `progress` gets the step now and then; `start` starts the
     run and returns its id. Raises Cancelled, after the workers were told to end.

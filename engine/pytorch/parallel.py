@@ -26,7 +26,7 @@ from engine.pytorch.recipe.torch_recipe import (
 )
 from engine.spec.run_spec import RunSpec
 from engine.training.errors import TrainingFailed
-from engine.training.keras_layers import NoteOutputs
+from engine.training.probes.keras_layers import NoteOutputs
 
 ONLY = Turn()
 """The turn of the only optimizer, with nothing carried into it."""

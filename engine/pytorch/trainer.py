@@ -21,14 +21,17 @@ import torch._dynamo  # every optimizer imports it; here it comes before the see
 from torch.utils._pytree import tree_map
 
 from engine.messages.events import Notice, Shrunk
-from engine.pytorch import measurements, memory, training_state, weight_average
+from engine.pytorch import memory
 from engine.pytorch.compilation import fix_size, graph_count
 from engine.pytorch.devices import gpu_module, is_gpu, own_devices
-from engine.pytorch.failed_step import FailedStep, NotFinite
-from engine.pytorch.memory_probe import MemoryProbe
 from engine.pytorch.optimizer_step import OptimizerStep, chosen_optimizer
 from engine.pytorch.parallel import Objective, Parallel, Rank, loss_of
 from engine.pytorch.precision import NOTHING, Precision
+from engine.pytorch.probes import measurements
+from engine.pytorch.probes.failed_step import FailedStep, NotFinite
+from engine.pytorch.probes.memory_probe import MemoryProbe
+from engine.pytorch.probes.step_inspector import StepInspector
+from engine.pytorch.probes.trial import Trial, check_shared_tensors, listed, plan_notices
 from engine.pytorch.process_group import Group, ProcessGroup, SingleProcess
 from engine.pytorch.recipe import libraries
 from engine.pytorch.recipe.from_file import torch_recipe
@@ -37,14 +40,13 @@ from engine.pytorch.recipe.torch_recipe import Carried, PlannedRun, TorchRecipe,
 from engine.pytorch.samples.batch_sharder import BatchSharder, LocalBatch
 from engine.pytorch.samples.data import to_device
 from engine.pytorch.samples.names import NamesBatch
-from engine.pytorch.snapshot import Snapshot
-from engine.pytorch.step_inspector import StepInspector
+from engine.pytorch.state import training_state, weight_average
+from engine.pytorch.state.snapshot import Snapshot
+from engine.pytorch.state.unsaved_state import UnsavedState
+from engine.pytorch.state.weight_average import WeightAverage
 from engine.pytorch.torch_strategy import OneProcess, TorchStrategy
 from engine.pytorch.training_data import DataFacts, TrainingData
-from engine.pytorch.trial import Trial, check_shared_tensors, listed, plan_notices
-from engine.pytorch.unsaved_state import UnsavedState
-from engine.pytorch.weight_average import WeightAverage
-from engine.runs.checkpoint_files import Position
+from engine.runs.checkpoints.checkpoint_files import Position
 from engine.spec.run_spec import RunSpec
 from engine.training import run_length
 from engine.training.errors import (
@@ -54,11 +56,11 @@ from engine.training.errors import (
     OutOfMemory,
     TrainingFailed,
 )
-from engine.training.measuring import Measurements
-from engine.training.memory_record import RankRecord, is_asked
+from engine.training.probes.measuring import Measurements
+from engine.training.probes.memory_record import RankRecord, is_asked
+from engine.training.probes.step_inspection import inspected_step, write_inspection
 from engine.training.protocols import DoneSteps, emit_once
 from engine.training.shrinking import SHRINK, Sharing, Shortage, exhausted, shrunk
-from engine.training.step_inspection import inspected_step, write_inspection
 from engine.worker import environment
 from engine.worker.model_outline import model_facts
 from engine.worker.session import WorkerSession
@@ -261,7 +263,7 @@ class TorchTrainer:
         } | memory.metrics(self._rank.devices)
 
     def memory_record(self) -> RankRecord:
-        """Return what this rank held, where `engine.training.memory_record.is_asked`."""
+        """Return what this rank held, where `engine.training.probes.memory_record.is_asked`."""
         return self._probe.record() if self._probe else RankRecord()
 
     def begin_validation(self) -> None:

@@ -31,8 +31,8 @@ from engine.pytorch.samples.nested import Batch, inputs_and_targets
 from engine.pytorch.samples.order import BySampler, InOrder, Order, Shuffled, as_indices
 from engine.pytorch.samples.streams import Stream, StreamSharder
 from engine.spec.run_spec import RunSpec
-from engine.training.data_fingerprint import draws_by_itself, fingerprint
 from engine.training.errors import TrainingFailed
+from engine.training.probes.data_fingerprint import draws_by_itself, fingerprint
 from engine.training.protocols import UNKNOWN
 from engine.training.sample_order import GlobalBatches
 from engine.training.shrinking import SHRINK

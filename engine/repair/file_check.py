@@ -15,9 +15,10 @@ from engine.files.regular_file import read_regular
 from engine.repair import store_salvage
 from engine.repair.report import RunReport, free_name, move_aside
 from engine.repair.store_check import open_store, stored_status
-from engine.runs import checkpoint_files, checkpoint_place, run_index
-from engine.runs.checkpoint_files import CheckpointDamaged, CheckpointTooNew
-from engine.runs.checkpoint_place import PlaceAway
+from engine.runs import run_index
+from engine.runs.checkpoints import checkpoint_files, checkpoint_place
+from engine.runs.checkpoints.checkpoint_files import CheckpointDamaged, CheckpointTooNew
+from engine.runs.checkpoints.checkpoint_place import PlaceAway
 from engine.runs.run_notes import FILE_NAME as NOTES
 from engine.runs.run_notes import UnreadableNotes, read_notes
 from engine.runs.store.run_store import read_kept_files

@@ -15,7 +15,8 @@ from engine.messages.status_question import ANSWER_SECONDS
 from engine.processes import presence
 from engine.repair import file_check, store_check, store_salvage
 from engine.repair.report import Report, RunReport
-from engine.runs import checkpoint_files, run_info
+from engine.runs import run_info
+from engine.runs.checkpoints import checkpoint_files
 from engine.runs.store.run_store import FILE_NAME as STORE
 from engine.runs.store.store_backup import FILE_NAME as BACKUP
 from engine.spec.recipe_copy import RECIPE

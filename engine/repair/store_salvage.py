@@ -22,7 +22,7 @@ from engine.messages.events import AttemptStarted, Event, Notice, Rewound, RunEn
 from engine.repair.report import free_name
 from engine.repair.store_check import WAL, folded, is_damage, open_backup, open_store
 from engine.repair.stored_blocks import rebuild_blocks
-from engine.runs import checkpoint_files
+from engine.runs.checkpoints import checkpoint_files
 from engine.runs.run_state import RunStatus
 from engine.runs.store.run_store import (
     FILE_NAME,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.runs.checkpoint_files import Manifest
+from engine.runs.checkpoints.checkpoint_files import Manifest
 from engine.runs.run_info import RunInfo
 from engine.runs.run_state import RunState
 from engine.spec import catalog, recipe_copy

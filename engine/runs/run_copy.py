@@ -15,7 +15,7 @@ from engine.files.sqlite_file import open_readonly
 from engine.messages.events import CheckpointSaved
 from engine.processes import process
 from engine.processes.machine import this_machine
-from engine.runs import checkpoint_files
+from engine.runs.checkpoints import checkpoint_files
 from engine.runs.run_state import RunState
 from engine.runs.store import run_store
 from engine.runs.store.run_store import RunStore

@@ -18,8 +18,9 @@ import msgspec
 
 from engine.facts import run_facts
 from engine.files.atomic_file import open_to_append
-from engine.runs import checkpoint_files, device_queue, run_info, run_notes
+from engine.runs import device_queue, run_info, run_notes
 from engine.runs.best_metrics import BestFigure
+from engine.runs.checkpoints import checkpoint_files
 from engine.runs.run_info import Origin, RunInfo, UnreadableRun
 from engine.runs.run_notes import RunNotes
 from engine.runs.run_state import RunState, RunStatus

@@ -20,9 +20,9 @@ from engine.messages.heartbeat import last_beat
 from engine.processes import presence
 from engine.processes.machine import is_here
 from engine.processes.process import is_alive
-from engine.runs import checkpoint_files
 from engine.runs.best_metrics import BestFigure, best_figures
-from engine.runs.checkpoint_files import CheckpointInfo
+from engine.runs.checkpoints import checkpoint_files
+from engine.runs.checkpoints.checkpoint_files import CheckpointInfo
 from engine.runs.run_notes import RunNotes, UnreadableNotes, read_notes
 from engine.runs.run_state import RunState, RunStatus
 from engine.runs.store.store_reader import NoStoreYet, RunReader, StoredEvent, read_store

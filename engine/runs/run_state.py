@@ -40,7 +40,7 @@ from engine.messages.events import (
     WorkerStarted,
 )
 from engine.processes.machine import Machine
-from engine.runs.checkpoint_files import FOLDER
+from engine.runs.checkpoints.checkpoint_files import FOLDER
 from engine.spec.run_spec import RunSpec
 
 

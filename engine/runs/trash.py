@@ -10,7 +10,8 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from engine.files.atomic_file import sync_to_disk
-from engine.runs import checkpoint_place, run_info
+from engine.runs import run_info
+from engine.runs.checkpoints import checkpoint_place
 from engine.system import paths
 
 

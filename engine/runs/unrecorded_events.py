@@ -14,7 +14,7 @@ import msgspec
 
 from engine.files.atomic_file import write_atomically
 from engine.messages.events import WorkerEvent
-from engine.runs import checkpoint_files
+from engine.runs.checkpoints import checkpoint_files
 
 LARGEST_FILE = 2**30
 """Bytes; larger files are not read. A worker keeps at most some 100 MB."""

@@ -13,8 +13,8 @@ from engine.files.disk_errors import disk_problem
 from engine.files.save_progress import mark
 from engine.messages.channel import Alive
 from engine.messages.events import CheckpointFailed, CheckpointSaved
-from engine.runs import checkpoint_files
-from engine.runs.checkpoint_files import Position
+from engine.runs.checkpoints import checkpoint_files
+from engine.runs.checkpoints.checkpoint_files import Position
 from engine.script_rank.exchange import Exchange
 from engine.script_rank.frames import NotSaved, Saved
 from engine.spec.metric_direction import lower_is_better, split_direction

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from engine.environments.activation import activated
 from engine.processes.machine import rank_links
 from engine.processes.process import PROJECT
-from engine.runs import checkpoint_files
+from engine.runs.checkpoints import checkpoint_files
 from engine.script_rank.exchange import Exchange
 from engine.script_rank.script_strategy import ScriptStrategy
 from engine.scripts.command import command_words, search_path

@@ -28,8 +28,8 @@ from engine.messages.events import (
 )
 from engine.messages.merged_metrics import LARGEST_STEP
 from engine.processes.process_tree import Identity, is_alive
+from engine.runs.checkpoints.script_files import ScriptFile, note_file
 from engine.runs.run_state import STEP_SECONDS, THROUGHPUT
-from engine.runs.script_files import ScriptFile, note_file
 from engine.script_rank.figures import Figure, is_of_steps
 from engine.script_rank.frames import (
     Doing,

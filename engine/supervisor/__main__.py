@@ -44,7 +44,7 @@ from engine.supervisor.supervisor import Supervisor
 from engine.supervisor.unrecorded import record_unrecorded
 from engine.system import logs, paths
 from engine.system.paths import workers_lock
-from engine.training.memory_record import is_asked
+from engine.training.probes.memory_record import is_asked
 
 if TYPE_CHECKING:
     from engine.exports.tensorboard_live import TensorBoardFollower

@@ -38,10 +38,10 @@ from engine.messages.events import (
     WorkerStarted,
 )
 from engine.processes import process
-from engine.runs import checkpoint_files
-from engine.runs.checkpoint_files import OWN
+from engine.runs.checkpoints import checkpoint_files
+from engine.runs.checkpoints.checkpoint_files import OWN
+from engine.runs.checkpoints.script_files import Continuation
 from engine.runs.run_state import RunState, accumulation_in_force, not_finite_sentence
-from engine.runs.script_files import Continuation
 from engine.spec.metric_direction import direction_overrides
 from engine.spec.run_spec import RunSpec
 from engine.spec.script_spec import resumes_by_calls

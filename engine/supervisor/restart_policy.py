@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from engine.files.disk_errors import disk_problem, short_reason
-from engine.runs import checkpoint_files, checkpoint_place
+from engine.runs.checkpoints import checkpoint_files, checkpoint_place
 
 _log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ import shutil
 import socket
 from pathlib import Path
 
-from engine.runs.script_files import Continuation, continuation
+from engine.runs.checkpoints.script_files import Continuation, continuation
 from engine.spec.run_spec import RunSpec
 from engine.system.listener import private_folder
 from engine.worker import environment

@@ -41,8 +41,8 @@ from engine.processes import children, process
 from engine.processes.control_group import ControlGroup
 from engine.processes.machine import this_machine
 from engine.processes.process_tree import Identity
-from engine.runs import checkpoint_files
-from engine.runs.checkpoint_files import BEGINNING, OWN
+from engine.runs.checkpoints import checkpoint_files
+from engine.runs.checkpoints.checkpoint_files import BEGINNING, OWN
 from engine.runs.run_state import RunState
 from engine.scripts.secrets import secret_values
 from engine.spec import catalog, recipe_copy, spec_file

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from engine.messages.events import CheckpointSaved, Event
-from engine.runs import checkpoint_files, unrecorded_events
-from engine.runs.checkpoint_files import CheckpointDamaged
+from engine.runs import unrecorded_events
+from engine.runs.checkpoints import checkpoint_files
+from engine.runs.checkpoints.checkpoint_files import CheckpointDamaged
 from engine.runs.run_state import RunStatus
 from engine.supervisor.message_validation import is_valid
 

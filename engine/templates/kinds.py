@@ -14,7 +14,7 @@ _STRATEGIES = tuple(
 """The modules that `engine.spec.catalog` imports in each worker."""
 
 _COMMON_MODULES = (
-    *("engine.runs.checkpoint_files", "engine.spec.spec_file", "engine.training.loop"),
+    *("engine.runs.checkpoints.checkpoint_files", "engine.spec.spec_file", "engine.training.loop"),
     *("engine.worker.debugger", "engine.worker.failure_report", "engine.worker.session"),
     *("engine.worker.optional_imports", *_STRATEGIES),
 )

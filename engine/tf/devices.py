@@ -24,7 +24,7 @@ from engine.training.errors import (
     full_device,
     memory_advice,
 )
-from engine.training.memory_record import CPU, DeviceRecord, RankRecord
+from engine.training.probes.memory_record import CPU, DeviceRecord, RankRecord
 
 Kind = Literal["CPU", "GPU"]
 """What kind of device: the tests give logical CPUs to what GPUs do."""

@@ -1,4 +1,4 @@
-"""Keeps the step of a Keras recipe that has failed, as `engine.pytorch.failed_step` does.
+"""Keeps the step of a Keras recipe that has failed, as `engine.pytorch.probes.failed_step` does.
 
 A step is one of several in one graph, and the exception does not say which. So each batch of the
 graph is computed once more without one, until the failure is there again. The process is about to
@@ -28,7 +28,7 @@ from engine.cases.evidence import (
     tree_of,
     write_evidence,
 )
-from engine.runs.checkpoint_files import Position
+from engine.runs.checkpoints.checkpoint_files import Position
 from engine.tf.replica import Replica
 from engine.tf.samples.data import ArraySamples, Batch, samples_in
 from engine.tf.samples.local_batch import Share

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from engine.runs.checkpoint_files import Position
+from engine.runs.checkpoints.checkpoint_files import Position
 from engine.tf.graph import graph
 from engine.tf.recipe.objective import LOSS, Figures
 from engine.tf.replica import Replica

@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from engine.tf.graph import graph
-from engine.training.measuring import SIZES, Measurements, repeats_of
+from engine.training.probes.measuring import SIZES, Measurements, repeats_of
 
 
 def all_reduce(

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from engine.runs.checkpoint_files import Position
+from engine.runs.checkpoints.checkpoint_files import Position
 from engine.tf.graph_loop import GraphLoop
 from engine.tf.recipe.objective import Objective
 from engine.tf.replica import Replica

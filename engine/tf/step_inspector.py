@@ -17,16 +17,15 @@ import numpy.typing as npt
 import tensorflow as tf
 from msgspec.structs import replace
 
-from engine.runs.checkpoint_files import Position
+from engine.runs.checkpoints.checkpoint_files import Position
 from engine.tf.recipe.objective import LOSS, Objective
 from engine.tf.replica import Replica
 from engine.tf.samples.data import ArraySamples, Batch
 from engine.tf.samples.local_batch import Share
 from engine.training import sample_order
-from engine.training.keras_layers import settings_of, watch_layers
-from engine.training.recipe_functions import check_sample_losses
-from engine.training.sample_figures import describe_inputs, describe_target
-from engine.training.step_inspection import (
+from engine.training.probes.keras_layers import settings_of, watch_layers
+from engine.training.probes.sample_figures import describe_inputs, describe_target
+from engine.training.probes.step_inspection import (
     MOST_ALONE,
     MOST_PICTURES,
     MOST_SAMPLES,
@@ -38,6 +37,7 @@ from engine.training.step_inspection import (
     plain_settings,
     suspicion,
 )
+from engine.training.recipe_functions import check_sample_losses
 
 Array = npt.NDArray[Any]
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from engine.facts.run_facts import DataFacts
-from engine.runs.checkpoint_files import Position
+from engine.runs.checkpoints.checkpoint_files import Position
 from engine.tf import measurements, training_state
 from engine.tf.batch_norm import RunningStatistics
 from engine.tf.devices import (
@@ -40,13 +40,13 @@ from engine.tf.samples.batch_stream import DataSet
 from engine.tf.samples.data import ArraySamples
 from engine.tf.step_inspector import StepInspector
 from engine.tf.tf_strategy import TfStrategy
-from engine.training.data_fingerprint import fingerprint
 from engine.training.errors import LossNotFinite, OutOfMemory, TrainingFailed
-from engine.training.measuring import Measurements
-from engine.training.memory_record import RankRecord
+from engine.training.probes.data_fingerprint import fingerprint
+from engine.training.probes.measuring import Measurements
+from engine.training.probes.memory_record import RankRecord
+from engine.training.probes.step_inspection import inspected_step, write_inspection
 from engine.training.protocols import DoneSteps
 from engine.training.shrinking import SHRINK, Sharing, Shortage, exhausted, shrunk
-from engine.training.step_inspection import inspected_step, write_inspection
 from engine.worker import environment
 from engine.worker.model_outline import model_facts
 from engine.worker.session import WorkerSession
@@ -183,7 +183,7 @@ class TfTrainer(NoHostOffload):
         return memory_metrics()
 
     def memory_record(self) -> RankRecord:
-        """Return what this process held, where `engine.training.memory_record.is_asked`."""
+        """Return what this process held, where `engine.training.probes.memory_record.is_asked`."""
         replica = self._replica
         trained = [variable.value for variable in replica.variables]
         return memory_record(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from engine.runs.checkpoint_files import final_folder
+from engine.runs.checkpoints.checkpoint_files import final_folder
 from engine.spec.metric_direction import is_better, long_name, lower_is_better, split_direction
 from engine.spec.run_spec import RunSpec
 from engine.training.errors import TrainingFailed

@@ -18,15 +18,15 @@ import time
 
 from engine.messages.channel import Alive
 from engine.messages.events import TrainingEnded, TrainingStarted
-from engine.runs.checkpoint_files import Position
+from engine.runs.checkpoints.checkpoint_files import Position
 from engine.training import run_length
 from engine.training.checkpoints.saver import CheckpointSaver
 from engine.training.checkpoints.schedule import VALIDATION
 from engine.training.early_end import EarlyEnd
 from engine.training.early_stopping import EarlyStopping
 from engine.training.kernel_faults import kernel_fault
-from engine.training.measuring import measure_if_asked
 from engine.training.pace import MOST_STEPS, Pace
+from engine.training.probes.measuring import measure_if_asked
 from engine.training.protocols import UNKNOWN, DoneSteps, Session, Trainer, emit_once
 from engine.training.reporter import Reporter
 from engine.training.step_boundary import StepBoundary

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from engine.messages.channel import Alive
 from engine.messages.events import WorkerEvent
-from engine.runs.checkpoint_files import Position
+from engine.runs.checkpoints.checkpoint_files import Position
 from engine.spec.run_spec import RunSpec
 from engine.training.command_mailbox import CommandMailbox
 

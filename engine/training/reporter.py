@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 
 from engine.messages.events import EpochEnded, Metrics, Notice, Points, Progress
-from engine.runs.checkpoint_files import Position
+from engine.runs.checkpoints.checkpoint_files import Position
 from engine.runs.run_state import STEP_SECONDS, THROUGHPUT
 from engine.training import run_length
 from engine.training.errors import LossNotFinite

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from engine.runs.checkpoint_files import Position
+from engine.runs.checkpoints.checkpoint_files import Position
 from engine.spec.run_spec import RunSpec
 
 REPLAY_TO = "TRAINDECK_REPLAY_TO"

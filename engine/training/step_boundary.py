@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from engine.messages.events import CacheEmptied, Notice, Paused, Resumed
-from engine.runs.checkpoint_files import Position
+from engine.runs.checkpoints.checkpoint_files import Position
 from engine.training.checkpoints.saver import CheckpointSaver
 from engine.training.command_mailbox import CommandFlags
 from engine.training.errors import DevicesFull

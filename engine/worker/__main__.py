@@ -22,14 +22,14 @@ from engine.messages.events import Notice, WorkerReady
 from engine.processes import children, presence
 from engine.processes.control_group import ControlGroup
 from engine.processes.process import ORPHANED, leave, write_stacks_when_asked
-from engine.runs.checkpoint_files import Position, read_manifest
+from engine.runs.checkpoints.checkpoint_files import Position, read_manifest
 from engine.system import logs
 from engine.system.paths import helper_stacks_file, stacks_file, workers_lock
 from engine.system.streams import flush_output, write_error
-from engine.training import memory_record
 from engine.training.early_end import SCRATCH
 from engine.training.errors import TrainingFailed
 from engine.training.loop import Loop
+from engine.training.probes import memory_record
 from engine.worker import debugger, environment, loader_process, output, signals
 from engine.worker.cuda_libraries import loaded_mix
 from engine.worker.failure_report import failure_report

@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.cases.evidence import Evidence, Kind, text_of, write_evidence
 from engine.messages.events import WorkerFailed
-from engine.training.memory_record import is_asked
+from engine.training.probes.memory_record import is_asked
 from engine.worker import environment
 from engine.worker.session import WorkerSession
 

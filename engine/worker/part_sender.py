@@ -11,7 +11,7 @@ from pathlib import Path
 
 from engine.files.atomic_file import sync_to_disk
 from engine.messages.channel import Channel, CheckpointKept, CheckpointPart, CheckpointSent
-from engine.runs import checkpoint_files
+from engine.runs.checkpoints import checkpoint_files
 
 _AT_ONCE = 4 * 2**20
 

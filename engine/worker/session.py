@@ -36,7 +36,8 @@ from engine.messages.commands import EmptyCache, Pause, Resume, SaveCheckpoint, 
 from engine.messages.events import Notice, WorkerEvent
 from engine.processes import process_tree
 from engine.processes.process import ORPHANED, bytes_read, can_enter, leave
-from engine.runs import checkpoint_files, unrecorded_events
+from engine.runs import unrecorded_events
+from engine.runs.checkpoints import checkpoint_files
 from engine.spec import catalog
 from engine.spec.device_names import devices_on, local_name
 from engine.spec.field_info import Setting

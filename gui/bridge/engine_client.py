@@ -18,7 +18,7 @@ from engine.client import CannotStart, CommandFailed, NoSuchRun, RunInfo
 from engine.interface.values import id_of
 from engine.messages.commands import Command, EmptyCache, Pause, Resume, SaveCheckpoint, Stop
 from engine.messages.events import RecipeVersion
-from engine.runs.checkpoint_files import CheckpointInfo
+from engine.runs.checkpoints.checkpoint_files import CheckpointInfo
 from engine.runs.device_queue import CannotMoveRun, Move
 from engine.runs.run_index import RunIndex, newest_active
 from engine.runs.run_info import try_get_run

@@ -18,7 +18,7 @@ from engine.imports.import_runs import Imported, import_runs
 from engine.interface.exchange import export_to
 from engine.interface.files.transfers import DownloadFailed, copy_checkpoint
 from engine.interface.values import NoAnswer
-from engine.runs.checkpoint_files import CheckpointInfo
+from engine.runs.checkpoints.checkpoint_files import CheckpointInfo
 from engine.runs.run_info import NoSuchRun, RunInfo
 from engine.system.cancelled import Cancelled
 from gui.bridge.background import Background

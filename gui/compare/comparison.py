@@ -26,9 +26,9 @@ from gui.plots.panel.repaint_timer import RepaintTimer
 from gui.run_list.chosen_runs import ChosenRuns
 from gui.style.theme import Theme
 from gui.widgets.boxes import column_of, row_of
+from gui.widgets.layouts.stacked_parts import StackedParts, card
 from gui.widgets.panel_settings import PanelSettings
 from gui.widgets.plain_text import Label
-from gui.widgets.stacked_parts import StackedParts, card
 
 LIVE_MS = 500
 """Interval at which the stores are read."""

@@ -12,7 +12,7 @@ from engine.planning.results import Divergence, Doing
 from gui.overview.text_dialog import DiffColours
 from gui.style.theme import theme_of
 from gui.widgets.boxes import STRETCH, column_of, row_of
-from gui.widgets.fitting_scroll import FittingScroll
+from gui.widgets.layouts.fitting_scroll import FittingScroll
 from gui.widgets.plain_text import Label
 
 _HEIGHT = 230

@@ -12,8 +12,8 @@ from engine.runs.run_info import RunInfo
 from gui.style.state_style import dot_icon
 from gui.style.theme import Theme, icon
 from gui.widgets.boxes import row_of
-from gui.widgets.fitting_scroll import FittingScroll
-from gui.widgets.flow_layout import FlowLayout
+from gui.widgets.layouts.fitting_scroll import FittingScroll
+from gui.widgets.layouts.flow_layout import FlowLayout
 from gui.widgets.plain_text import Label, plain_tip
 
 _CHIP_HEIGHT = 28

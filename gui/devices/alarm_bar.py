@@ -17,7 +17,7 @@ from engine.telemetry.snapshot import Snapshot
 from gui.style.theme import Theme, icon
 from gui.widgets.boxes import column_of, row_of
 from gui.widgets.elided_label import ElidedLabel
-from gui.widgets.fitting_scroll import FittingScroll
+from gui.widgets.layouts.fitting_scroll import FittingScroll
 from gui.widgets.plain_text import Label, set_wrapped_tip
 
 _MIN_HEIGHT = 60

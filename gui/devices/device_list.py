@@ -19,7 +19,7 @@ from gui.devices.device_row import DeviceRow
 from gui.devices.row_layouts import COMPACT_HEIGHT, detailed_height
 from gui.style.device_labels import device_labels
 from gui.widgets.boxes import column_of
-from gui.widgets.fitting_scroll import FittingScroll
+from gui.widgets.layouts.fitting_scroll import FittingScroll
 from gui.widgets.plain_text import Label, set_wrapped_tip
 
 if TYPE_CHECKING:

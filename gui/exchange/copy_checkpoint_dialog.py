@@ -8,7 +8,7 @@ from pathlib import Path
 from PySide6.QtCore import QSettings
 from PySide6.QtWidgets import QWidget
 
-from engine.runs.checkpoint_files import CheckpointInfo
+from engine.runs.checkpoints.checkpoint_files import CheckpointInfo
 from engine.runs.run_info import RunInfo
 from gui.bridge.exchange import Exchange
 from gui.exchange.target_rows import TargetRows

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QFileDialog, QLineEdit, QPushButton, QSizePolicy, 
 from gui.bridge.exchange import ColumnNames, Exchange, Header, Imported
 from gui.exchange.work_dialog import MOST_REMARKS, WorkDialog, path_row
 from gui.widgets.entry_fields import Combo
-from gui.widgets.fit_height import fit_height
+from gui.widgets.layouts.fit_height import fit_height
 
 _BETWEEN = "; "
 """Between the names of several files."""

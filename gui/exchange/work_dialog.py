@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QDialog, QFormLayout, QLineEdit, QProgressBar, QPu
 
 from gui.bridge.exchange import Exchange
 from gui.widgets.boxes import STRETCH, column_of, row_of
-from gui.widgets.fit_height import fit_height
+from gui.widgets.layouts.fit_height import fit_height
 from gui.widgets.plain_text import Label
 
 MOST_REMARKS = 8

@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QCompleter, QDialog, QFormLayout, QLineEdit, QPush
 
 from gui.bridge.machines.machine_list import machine_problem, ssh_hosts
 from gui.widgets.boxes import STRETCH, column_of, row_of
-from gui.widgets.fit_height import fit_height
+from gui.widgets.layouts.fit_height import fit_height
 from gui.widgets.plain_text import Label
 
 _WIDTH = 520

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QWidget
 from engine.telemetry.snapshot import Snapshot
 from gui.machines.machine_card import MachineCard
 from gui.widgets.boxes import column_of
-from gui.widgets.fitting_scroll import FittingScroll
+from gui.widgets.layouts.fitting_scroll import FittingScroll
 
 if TYPE_CHECKING:
     from engine.remote.connection import LinkStatus

@@ -14,7 +14,7 @@ from gui.media.image_dialog import ImageDialog
 from gui.media.media_bar import HISTOGRAMS, IMAGES, MediaBar
 from gui.media.series import Media
 from gui.widgets.boxes import column_of, scrolled
-from gui.widgets.flow_layout import FlowLayout
+from gui.widgets.layouts.flow_layout import FlowLayout
 from gui.widgets.plain_text import Label
 
 MOST_CARDS = 120

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QPushButton, QWidget
 from engine.runs.run_info import RunInfo
 from gui.overview.section import Section
 from gui.run_list.branches import branches_of
-from gui.widgets.flow_layout import FlowLayout
+from gui.widgets.layouts.flow_layout import FlowLayout
 from gui.widgets.plain_text import plain_tip
 
 _MOST = 24

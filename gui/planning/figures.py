@@ -14,7 +14,7 @@ from engine.system.units import byte_size
 from gui.style.formatting import step_time
 from gui.style.theme import theme_of
 from gui.widgets.boxes import column_of
-from gui.widgets.flow_layout import FlowLayout
+from gui.widgets.layouts.flow_layout import FlowLayout
 from gui.widgets.plain_text import Label
 
 _WIDTH, _HEIGHT = 330, 120

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QLineEdit, QWidget
 from engine.spec.run_spec import FIELDS, RunSpec
 from gui.widgets.boxes import row_of
 from gui.widgets.entry_fields import Combo, show_fault
-from gui.widgets.flow_layout import FlowLayout
+from gui.widgets.layouts.flow_layout import FlowLayout
 from gui.widgets.plain_text import Label, set_wrapped_tip
 
 _STEPS = 60

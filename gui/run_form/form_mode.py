@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 from engine.facts.equivalent_command import resume_command, train_command
 from engine.runs import resume_rules
-from engine.runs.checkpoint_files import CheckpointInfo
+from engine.runs.checkpoints.checkpoint_files import CheckpointInfo
 from engine.runs.run_info import RunInfo
 from engine.spec.field_info import Setting
 from engine.spec.recipe_file import RecipeInfo

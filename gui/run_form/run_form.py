@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine.runs.checkpoint_files import CheckpointInfo
+from engine.runs.checkpoints.checkpoint_files import CheckpointInfo
 from engine.runs.run_info import RunInfo
 from engine.spec.device_names import all_on_cpu
 from engine.spec.field_info import Setting
@@ -63,8 +63,8 @@ from gui.run_form.script.script_page import ScriptPage
 from gui.run_form.spec_entry import apply_refusals, entered_spec
 from gui.widgets.boxes import column_of
 from gui.widgets.entry_fields import Field, FieldNote
-from gui.widgets.fitting_scroll import FittingScroll
 from gui.widgets.icon_button import IconButton
+from gui.widgets.layouts.fitting_scroll import FittingScroll
 from gui.widgets.plain_text import Label, plain_tip, set_wrapped_tip
 from gui.widgets.steady_button import SteadyButton
 

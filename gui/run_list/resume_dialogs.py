@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, Qt
 from PySide6.QtWidgets import QMessageBox, QProgressBar, QProgressDialog, QPushButton, QWidget
 
 from engine.messages.events import RecipeVersion
-from engine.runs.checkpoint_files import CheckpointInfo
+from engine.runs.checkpoints.checkpoint_files import CheckpointInfo
 from engine.runs.run_info import RunInfo
 from engine.system import units
 from gui.bridge.engine_client import EngineClient, ResumeRequest

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTreeWidget, QTreeWidgetItem, QWidget
 
-from engine.runs.checkpoint_files import CheckpointInfo
+from engine.runs.checkpoints.checkpoint_files import CheckpointInfo
 from engine.runs.series_names import series_title
 from engine.system import units
 from gui.style import formatting

@@ -27,10 +27,10 @@ from gui.runs_table.filter_line import FilterLine, Problem
 from gui.runs_table.table_view import RunsTableView
 from gui.style.theme import Theme, icon
 from gui.widgets.boxes import column_of, row_of
+from gui.widgets.layouts.stacked_parts import StackedParts, card
 from gui.widgets.panel_settings import PanelSettings
 from gui.widgets.plain_text import Label, plain_tip
 from gui.widgets.save_dialog import ask_where_to_save
-from gui.widgets.stacked_parts import StackedParts, card
 from gui.widgets.steady_button import let_go_of_menu
 
 _HEIGHTS = (250, 420)

@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine.training.step_inspection import LayerFigures, ParameterFigures
+from engine.training.probes.step_inspection import LayerFigures, ParameterFigures
 from gui.step.sample_table import figure
 from gui.style.theme import theme_of
 from gui.widgets.cell_painting import draw_text

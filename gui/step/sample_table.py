@@ -10,7 +10,7 @@ from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QColor, QGuiApplication, QImage, QPixmap
 from PySide6.QtWidgets import QHeaderView
 
-from engine.training.step_inspection import Picture, SampleFigures
+from engine.training.probes.step_inspection import Picture, SampleFigures
 from gui.style.theme import theme_of
 from gui.widgets.table import LEFT, RIGHT, Table, TableModel
 

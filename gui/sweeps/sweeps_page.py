@@ -21,9 +21,9 @@ from gui.sweeps.trial_texts import colour_of, mark_of, progress_of
 from gui.sweeps.trials_table import TrialsTable
 from gui.widgets.boxes import STRETCH, column_of, row_of, scrolled
 from gui.widgets.elided_label import ElidedLabel
+from gui.widgets.layouts.stacked_parts import StackedParts, card
 from gui.widgets.panel_settings import PanelSettings
 from gui.widgets.plain_text import Label, plain_tip
-from gui.widgets.stacked_parts import StackedParts, card
 
 _LIST_WIDTH = 218
 _IMPORTANCE_WIDTH = 300

@@ -26,7 +26,7 @@ from gui.run_list.run_list_panel import RunListPanel
 from gui.style.theme import Choice
 from gui.widgets.boxes import column_of, scrolled
 from gui.widgets.icon_button import IconButton
-from gui.widgets.place import Place
+from gui.widgets.layouts.place import Place
 from gui.widgets.plain_text import Label
 from gui.window.body import Body
 from gui.window.left_column import LeftColumn

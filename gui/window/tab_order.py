@@ -8,7 +8,7 @@ from itertools import pairwise
 from PySide6.QtCore import QObject, Qt
 from PySide6.QtWidgets import QAbstractItemView, QApplication, QScrollArea, QWidget
 
-from gui.widgets.layout_order import widgets_in
+from gui.widgets.layouts.layout_order import widgets_in
 
 
 class TabOrder(QObject):

@@ -15,8 +15,8 @@ from engine import client
 from engine.client import CannotStart, CheckpointUnusable, RecipeChanged
 from engine.messages.events import AttemptStarted, RecipeVersion, RunEnded
 from engine.processes import process
-from engine.runs import checkpoint_files
-from engine.runs.checkpoint_files import MANIFEST, Position
+from engine.runs.checkpoints import checkpoint_files
+from engine.runs.checkpoints.checkpoint_files import MANIFEST, Position
 from engine.runs.store.run_store import RunStore
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import read_spec

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from engine import client
 from engine.client import RunInfo
 from engine.messages.events import EpochEnded, TrainingStarted
-from engine.runs import checkpoint_files
+from engine.runs.checkpoints import checkpoint_files
 from engine.runs.run_state import RunState
 from engine.spec import catalog
 from engine.training import lr_schedule

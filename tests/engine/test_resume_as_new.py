@@ -22,7 +22,7 @@ from engine.messages.events import (
     RunEnded,
     TrainingStarted,
 )
-from engine.runs import checkpoint_files
+from engine.runs.checkpoints import checkpoint_files
 from engine.runs.run_state import RunState, fold
 from engine.runs.store.run_store import RunStore
 from engine.runs.store.store_reader import RunReader

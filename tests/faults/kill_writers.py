@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from engine.messages.events import EpochEnded, Metrics, Points
-from engine.runs import checkpoint_files
-from engine.runs.checkpoint_files import Position
+from engine.runs.checkpoints import checkpoint_files
+from engine.runs.checkpoints.checkpoint_files import Position
 from engine.runs.store.run_store import RunStore
 
 SERIES = ("train/loss", "validation/loss", "rank/0/memory")

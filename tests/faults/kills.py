@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from engine.runs import checkpoint_files
+from engine.runs.checkpoints import checkpoint_files
 from engine.runs.store.run_store import FILE_NAME
 from engine.runs.store.store_reader import RunReader
 from tests.faults.kill_writers import (

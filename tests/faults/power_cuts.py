@@ -29,7 +29,7 @@ import psutil
 from engine import client
 from engine.messages.commands import SaveCheckpoint, Stop
 from engine.messages.events import CheckpointSaved
-from engine.runs import checkpoint_files
+from engine.runs.checkpoints import checkpoint_files
 from engine.runs.run_notes import RunNotes, read_notes, write_notes
 from engine.runs.run_state import RunState
 from engine.runs.store.run_store import FILE_NAME

@@ -32,7 +32,7 @@ from engine import client
 from engine.client import CannotStart, CommandFailed, RunInfo
 from engine.messages.commands import Command, EmptyCache, Pause, Resume, SaveCheckpoint, Stop
 from engine.messages.events import RecipeVersion
-from engine.runs import checkpoint_files
+from engine.runs.checkpoints import checkpoint_files
 from engine.runs.run_state import RunState
 from engine.runs.store.store_reader import RunReader
 from engine.system import paths

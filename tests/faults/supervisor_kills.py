@@ -25,7 +25,7 @@ import psutil
 from engine import client
 from engine.client import CannotStart, CommandFailed, RunInfo
 from engine.messages.commands import Command, Pause, Resume, SaveCheckpoint, Stop
-from engine.runs import checkpoint_files
+from engine.runs.checkpoints import checkpoint_files
 from engine.runs.run_state import RunState
 from engine.runs.store.run_store import FILE_NAME
 from engine.runs.store.store_reader import RunReader

@@ -18,7 +18,8 @@ from pytestqt.qtbot import QtBot
 import main
 from engine import client
 from engine.messages.events import RunEnded
-from engine.runs import checkpoint_files, device_queue, run_notes
+from engine.runs import device_queue, run_notes
+from engine.runs.checkpoints import checkpoint_files
 from engine.runs.run_index import RunIndex
 from engine.runs.store.run_store import FILE_NAME as STORE
 from engine.spec.spec_file import FILE_NAME as SPEC

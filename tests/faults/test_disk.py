@@ -14,7 +14,7 @@ import pytest
 from engine import client
 from engine.messages.commands import Resume, SaveCheckpoint, Stop
 from engine.messages.events import CheckpointFailed, CheckpointSaved
-from engine.runs import checkpoint_files
+from engine.runs.checkpoints import checkpoint_files
 from engine.runs.run_state import RunState
 from tests.support.full_disk import fill, small_disk
 from tests.support.runs import (

@@ -17,8 +17,8 @@ from msgspec.structs import replace
 import main
 from engine import client
 from engine.repair import store_salvage
-from engine.runs import checkpoint_files
-from engine.runs.checkpoint_files import Position
+from engine.runs.checkpoints import checkpoint_files
+from engine.runs.checkpoints.checkpoint_files import Position
 from engine.runs.run_state import RunState
 from engine.runs.store.run_store import FILE_NAME as STORE
 from engine.runs.store.store_reader import RunReader

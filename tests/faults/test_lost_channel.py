@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine import client
-from engine.cli.commands import active_run
+from engine.cli.commands.runs import active_run
 from engine.client import CommandFailed, RunInfo
 from engine.interface.local_engine import LocalEngine
 from engine.messages.channel import CONTROL_FILE

@@ -152,7 +152,7 @@ SLOW_SAVE = """
 import os, time
 from pathlib import Path
 import torch
-from engine.runs import checkpoint_files
+from engine.runs.checkpoints import checkpoint_files
 from engine.worker import event_sender
 event_sender.BEAT_SECONDS = 0.1
 def model(): return torch.nn.Linear(4, 1)

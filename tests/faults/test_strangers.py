@@ -16,7 +16,8 @@ import pytest
 import main
 from engine import client
 from engine.messages.commands import Stop
-from engine.runs import checkpoint_files, run_info, trash
+from engine.runs import run_info, trash
+from engine.runs.checkpoints import checkpoint_files
 from engine.runs.run_state import RunState
 from engine.spec import catalog
 from engine.system import logs, paths

@@ -19,8 +19,8 @@ from PySide6.QtWidgets import QApplication, QProgressDialog, QPushButton
 from pytestqt.qtbot import QtBot
 
 from engine.processes.process import PROJECT
-from engine.runs import checkpoint_files
-from engine.runs.checkpoint_files import MANIFEST, FileRecord
+from engine.runs.checkpoints import checkpoint_files
+from engine.runs.checkpoints.checkpoint_files import MANIFEST, FileRecord
 from engine.runs.run_info import get_run
 from engine.runs.run_state import RunState
 from gui.app import AppController

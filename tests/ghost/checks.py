@@ -10,7 +10,7 @@ from tests.ghost.imagined_gpus import imagined_gpus  # isort: skip
 
 import torch
 
-from engine.runs.checkpoint_files import Position
+from engine.runs.checkpoints.checkpoint_files import Position
 from engine.training.errors import DevicesFull
 from tests.ghost.trials import Trial
 

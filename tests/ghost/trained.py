@@ -27,7 +27,7 @@ from engine.pytorch import trainer as trainer_module
 from engine.pytorch.parallelism import stage_signature
 from engine.pytorch.recipe.from_file import _build as build
 from engine.pytorch.torch_strategy import TorchStrategy
-from engine.runs.checkpoint_files import Position
+from engine.runs.checkpoints.checkpoint_files import Position
 from engine.spec import catalog
 from engine.spec.recipe_file import read_recipe
 from engine.spec.run_spec import RunSpec
@@ -155,9 +155,12 @@ def trainer_of(trial: Trial) -> Iterator[tuple[Any, Observer]]:
         Replica.made.clear()
         for name, new in {
             "engine.pytorch.trainer.ProcessGroup": AgreeingRanks,
-            "engine.pytorch.trial.shared_tensors": lambda model: ([], []),  # compares addresses
+            "engine.pytorch.probes.trial.shared_tensors": lambda model: (
+                [],
+                [],
+            ),  # compares addresses
             # It writes values of the host, which fake tensors do not have.
-            "engine.pytorch.training_state.save_rank_state": lambda *_: None,
+            "engine.pytorch.state.training_state.save_rank_state": lambda *_: None,
             "engine.pytorch.recipe.from_file._build": _build,
             "engine.pytorch.parallelism.pipeline.stage_signatures": _stage_signatures,
             "torch.nn.parallel.DistributedDataParallel": Replica,

@@ -12,7 +12,7 @@ from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
 from engine.client import RunInfo
-from engine.runs.checkpoint_files import CheckpointInfo, Manifest, Position
+from engine.runs.checkpoints.checkpoint_files import CheckpointInfo, Manifest, Position
 from engine.runs.run_state import RunState, RunStatus
 from engine.spec.run_spec import RunSpec
 from gui.bridge.engine_client import ResumeRequest

@@ -26,7 +26,7 @@ from engine.messages.events import CheckpointSaved, EpochEnded, Notice, RunEnded
 from engine.processes.process import PROJECT
 from engine.remote import ssh
 from engine.remote.frames import Call, ToRemote
-from engine.runs import checkpoint_files
+from engine.runs.checkpoints import checkpoint_files
 from engine.runs.run_state import RunState
 from engine.runs.store.stored_points import StoredPoints
 from engine.spec import catalog

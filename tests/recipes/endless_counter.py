@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from engine.runs import checkpoint_files
+from engine.runs.checkpoints import checkpoint_files
 
 RUN = Path(os.environ["TRAINDECK_RUN_FOLDER"])
 

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.utils.data import TensorDataset
 
-from engine.runs import checkpoint_files
+from engine.runs.checkpoints import checkpoint_files
 
 RUN = Path(os.environ["TRAINDECK_RUN_FOLDER"])
 DWELL = os.environ.get("TEST_DWELL", "")

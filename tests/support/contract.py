@@ -16,8 +16,8 @@ from engine import client
 from engine.client import RunInfo
 from engine.messages.commands import EmptyCache, Pause, Resume, SaveCheckpoint, Stop
 from engine.messages.events import CacheEmptied, Paused, Resumed
-from engine.runs import checkpoint_files
-from engine.runs.checkpoint_files import checkpoints
+from engine.runs.checkpoints import checkpoint_files
+from engine.runs.checkpoints.checkpoint_files import checkpoints
 from engine.runs.run_state import RunState
 from engine.spec import catalog
 from engine.spec.run_spec import RunSpec

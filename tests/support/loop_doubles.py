@@ -12,8 +12,8 @@ import msgspec
 from engine.messages.channel import Alive
 from engine.messages.commands import Command
 from engine.messages.events import Event, Metrics
-from engine.runs import checkpoint_files
-from engine.runs.checkpoint_files import Position
+from engine.runs.checkpoints import checkpoint_files
+from engine.runs.checkpoints.checkpoint_files import Position
 from engine.spec.metric_direction import direction_overrides
 from engine.spec.run_spec import RunSpec
 from engine.training.command_mailbox import CommandMailbox

@@ -22,8 +22,8 @@ from engine.messages.events import (
     TrainingStarted,
 )
 from engine.processes.process import command_output, start_time
-from engine.runs import checkpoint_files
-from engine.runs.checkpoint_files import CheckpointInfo, Position
+from engine.runs.checkpoints import checkpoint_files
+from engine.runs.checkpoints.checkpoint_files import CheckpointInfo, Position
 from engine.runs.store.run_store import RunStore
 from engine.spec import catalog, spec_file
 from engine.spec.run_spec import RunSpec

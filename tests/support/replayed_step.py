@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from engine.planning.results import Inspection, RecordedStep, Replay
-from engine.training.step_inspection import (
+from engine.training.probes.step_inspection import (
     Inputs,
     LayerFigures,
     ParameterFigures,

@@ -27,7 +27,7 @@ from engine.messages.events import (
 )
 from engine.messages.events import Metrics as Batch
 from engine.processes.process import ORPHANED
-from engine.runs import checkpoint_files
+from engine.runs.checkpoints import checkpoint_files
 from engine.supervisor.inbox import (
     Connected,
     Disconnected,

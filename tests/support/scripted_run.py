@@ -18,7 +18,7 @@ from engine.messages.commands import Command
 from engine.messages.events import Event, Restarting, RunEnded
 from engine.processes import children
 from engine.repair.kept_files import keep_files
-from engine.runs import checkpoint_files
+from engine.runs.checkpoints import checkpoint_files
 from engine.runs.run_state import RunStatus
 from engine.runs.store.run_store import RunStore
 from engine.runs.store.store_reader import RunReader

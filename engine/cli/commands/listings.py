@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from rich.text import Text
 
-from engine.cli.commands.run_query import RunQuery, print_table, select
+from engine.cli.commands.runs.run_query import RunQuery, print_table, select
 from engine.cli.devices import why_not_there
 from engine.cli.output import (
     MOST_LAID_OUT,

@@ -24,7 +24,7 @@ from engine.interface.engine import Engine
 from engine.interface.recipes import recipe_of, send_recipe
 from engine.messages import commands
 from engine.messages.events import RecipeVersion, Resumed
-from engine.runs.checkpoint_files import BEGINNING, OWN
+from engine.runs.checkpoints.checkpoint_files import BEGINNING, OWN
 from engine.runs.run_info import RunInfo
 from engine.runs.run_notes import tags_of
 from engine.runs.run_state import RunState

@@ -23,7 +23,7 @@ from engine.files.regular_file import open_regular
 from engine.interface.engine import Engine, Progress
 from engine.interface.sent_code import is_plain, is_plain_here
 from engine.interface.values import PIECE, Exported, NoAnswer, NotConnected, OfferedFile
-from engine.runs.checkpoint_files import MANIFEST, CheckpointInfo
+from engine.runs.checkpoints.checkpoint_files import MANIFEST, CheckpointInfo
 
 MOST_FILES = 100_000
 _PROGRAMS = (*importlib.machinery.all_suffixes(), ".pth")

@@ -23,7 +23,7 @@ from engine.spec.device_names import all_on_cpu
 from engine.spec.run_spec import RunSpec
 from engine.system.cancelled import Cancelled
 from engine.system.units import byte_size
-from engine.training.memory_record import CPU, ROOM
+from engine.training.probes.memory_record import CPU, ROOM
 
 STEPS = 4
 """Of each trial: the optimizer has its state from the second one on, and the last are timed."""

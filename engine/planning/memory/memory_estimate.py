@@ -17,7 +17,7 @@ from engine.spec.device_names import all_on_cpu, machine_of
 from engine.spec.run_spec import RunSpec
 from engine.system.units import byte_size
 from engine.telemetry.helper_client import snapshot_once
-from engine.training.memory_record import CPU, MEASURE_MEMORY, RECORDED_STEP
+from engine.training.probes.memory_record import CPU, MEASURE_MEMORY, RECORDED_STEP
 
 Tell = Callable[[News], None]
 IsCancelled = Callable[[], bool]

@@ -10,7 +10,7 @@ from engine.planning.memory.allocations import Allocations, Growth
 from engine.planning.memory.heap_replay import heap_peaks
 from engine.planning.results import DeviceEstimate
 from engine.planning.short_run import ShortRun
-from engine.training.memory_record import CPU, DeviceRecord
+from engine.training.probes.memory_record import CPU, DeviceRecord
 
 SEEN_GROWTH = 64 * 2**20
 """Bytes: what the process of a run needs more than that of another one, beyond chance."""

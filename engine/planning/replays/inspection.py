@@ -11,7 +11,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from engine.planning.results import Inspection
-from engine.training.step_inspection import (
+from engine.training.probes.step_inspection import (
     MOST_SAMPLES,
     LayerFigures,
     ParameterFigures,

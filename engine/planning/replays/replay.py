@@ -26,10 +26,10 @@ from engine.planning.replays.data_change import data_change, data_sameness
 from engine.planning.replays.inspection import StepContext, read_inspection
 from engine.planning.results import Difference, Doing, Inspection, News, RecordedStep, Replay
 from engine.planning.short_run import WITHOUT_TRACES, ShortRun, short_run
-from engine.runs import checkpoint_files
+from engine.runs.checkpoints import checkpoint_files
+from engine.runs.checkpoints.step_origin import NoOrigin, StepOrigin, attempts_of, step_origin
 from engine.runs.run_info import RunInfo
 from engine.runs.run_state import STEP_SECONDS, THROUGHPUT
-from engine.runs.step_origin import NoOrigin, StepOrigin, attempts_of, step_origin
 from engine.runs.store.store_reader import RunReader, StoredEvent
 from engine.runs.store.stored_points import StoredPoints
 from engine.spec import catalog, presets, recipe_copy
@@ -39,8 +39,8 @@ from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import spec_of_attempt
 from engine.system import units
 from engine.system.program import call
+from engine.training.probes.step_inspection import INSPECT_STEP
 from engine.training.run_length import KEEP_REPLAYED, REPLAY_TO
-from engine.training.step_inspection import INSPECT_STEP
 
 _TRAIN = "train/"
 TIMES = (THROUGHPUT, STEP_SECONDS)

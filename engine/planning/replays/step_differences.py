@@ -10,7 +10,7 @@ from difflib import SequenceMatcher
 from typing import Literal, NamedTuple, TypeVar
 
 from engine.planning.results import Inspection
-from engine.training.step_inspection import LayerFigures, ParameterFigures, SampleFigures
+from engine.training.probes.step_inspection import LayerFigures, ParameterFigures, SampleFigures
 
 Cause = Literal["samples", "between", "weights", "layer", "loss", "gradient", "update"]
 

@@ -15,7 +15,7 @@ from engine.pytorch.parallel import Rank
 from engine.pytorch.parallelism.ddp import DDPModel
 from engine.pytorch.parallelism.keras_optimizer import KerasOptimizer
 from engine.pytorch.recipe.torch_recipe import TrainedModel
-from engine.training.keras_layers import NoteOutputs, watch_layers
+from engine.training.probes.keras_layers import NoteOutputs, watch_layers
 
 
 def loss(outputs: Any, targets: Any) -> Any:

@@ -23,7 +23,7 @@ from engine.pytorch.parallelism.stage_signature import StageModule, stage_signat
 from engine.pytorch.precision import Precision
 from engine.pytorch.recipe.torch_recipe import Turn, Values
 from engine.pytorch.stopwatch import Stopwatch
-from engine.training.keras_layers import NoteOutputs
+from engine.training.probes.keras_layers import NoteOutputs
 
 MAX_SCHEDULES = 8
 """The number of schedules to keep, one per kind of batch, because each has its own buffers."""

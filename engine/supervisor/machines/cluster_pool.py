@@ -19,7 +19,7 @@ from engine.cluster.address import interface_of
 from engine.cluster.membership import ClusterError
 from engine.cluster.relay import Lost, Transport
 from engine.processes.machine import rank_links, this_machine
-from engine.runs import checkpoint_files
+from engine.runs.checkpoints import checkpoint_files
 from engine.spec import recipe_copy, spec_file
 from engine.spec.recipe_file import MODULES, RecipeInfo
 from engine.supervisor.inbox import (

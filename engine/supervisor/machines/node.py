@@ -35,7 +35,7 @@ from engine.processes import children, control_group, presence
 from engine.processes.machine import rank_links
 from engine.processes.process import ask_for_stacks, can_enter, start_time
 from engine.processes.process_tree import Identity
-from engine.runs import checkpoint_files
+from engine.runs.checkpoints import checkpoint_files
 from engine.spec import catalog, recipe_copy
 from engine.spec.device_names import all_on_cpu, devices_on
 from engine.spec.run_spec import RunSpec

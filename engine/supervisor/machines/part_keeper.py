@@ -12,7 +12,7 @@ from typing import IO, Any
 from engine.files.disk_errors import short_reason
 from engine.interface.sent_code import is_plain
 from engine.messages.channel import CheckpointKept, CheckpointPart, CheckpointSent
-from engine.runs import checkpoint_files
+from engine.runs.checkpoints import checkpoint_files
 
 _log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from engine.files.disk_errors import short_reason
 from engine.files.ownership import is_own_folder
 from engine.files.regular_file import read_regular
 from engine.interface.sent_code import is_plain
-from engine.runs import checkpoint_place
+from engine.runs.checkpoints import checkpoint_place
 
 SEEN_SECONDS = 20.0
 """Time after which a file must be seen everywhere: a file server shows a new one late."""

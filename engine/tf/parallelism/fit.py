@@ -8,7 +8,7 @@ from threading import local
 import keras
 import tensorflow as tf
 
-from engine.runs.checkpoint_files import Position
+from engine.runs.checkpoints.checkpoint_files import Position
 from engine.tf.graph_loop import GraphLoop
 from engine.tf.parallel import Parallel
 from engine.tf.parallelism.fit_epoch import BATCH, FitEpoch

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from engine.runs.checkpoint_files import Position
+from engine.runs.checkpoints.checkpoint_files import Position
 from engine.tf.graph import graph
 from engine.tf.parallel import Parallel
 from engine.tf.parallelism.cluster import LOOPBACK, rank_addresses, restrict_ports

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import tensorflow as tf
 
 from engine.processes.process import resident_bytes
-from engine.runs.checkpoint_files import Position
+from engine.runs.checkpoints.checkpoint_files import Position
 from engine.spec.device_names import is_logical_cpu
 from engine.tf.devices import NoHostOffload, empty_cache, set_numerics
 from engine.tf.parallelism.cluster import LOOPBACK, rank_addresses, restrict_ports

@@ -12,7 +12,7 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
-from engine.runs.checkpoint_files import Position
+from engine.runs.checkpoints.checkpoint_files import Position
 from engine.spec.run_spec import RunSpec
 from engine.tf.optimizer_step import OptimizerStep
 from engine.training import run_length

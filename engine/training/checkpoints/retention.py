@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from engine.runs import checkpoint_files
-from engine.runs.checkpoint_files import CheckpointInfo
+from engine.runs.checkpoints import checkpoint_files
+from engine.runs.checkpoints.checkpoint_files import CheckpointInfo
 
 AUTOMATIC = frozenset({"steps", "minutes", "epochs"})
 

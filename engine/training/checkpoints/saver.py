@@ -13,8 +13,8 @@ from engine.files.disk_errors import disk_problem
 from engine.files.save_progress import mark
 from engine.messages.channel import Alive
 from engine.messages.events import CheckpointFailed, CheckpointSaved, Notice
-from engine.runs import checkpoint_files, checkpoint_place
-from engine.runs.checkpoint_files import CheckpointInfo, Position
+from engine.runs.checkpoints import checkpoint_files, checkpoint_place
+from engine.runs.checkpoints.checkpoint_files import CheckpointInfo, Position
 from engine.training.checkpoints.retention import retain
 from engine.training.checkpoints.schedule import CheckpointSchedule
 from engine.training.protocols import Session, Trainer

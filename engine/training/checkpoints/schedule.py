@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from engine.runs.checkpoint_files import Manifest, Position
+from engine.runs.checkpoints.checkpoint_files import Manifest, Position
 from engine.spec.metric_direction import is_better, lower_is_better, split_direction
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_fields import LARGEST

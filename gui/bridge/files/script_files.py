@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from engine.environments import registry
 from engine.environments.activation import environment_folder
+from engine.runs.checkpoints.script_files import resume_sentence
 from engine.runs.run_info import RunInfo
-from engine.runs.script_files import resume_sentence
 from engine.scripts.interpreters import conda_environments, virtual_environments
 from engine.scripts.options import Option, read_options
 from engine.scripts.secrets import not_stored, shown_words

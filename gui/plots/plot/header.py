@@ -20,7 +20,7 @@ from gui.plots.plot.legend import Legend
 from gui.plots.plot.menu import PlotMenu
 from gui.style.theme import Theme, icon
 from gui.widgets.elided_label import ElidedLabel
-from gui.widgets.layout_order import widgets_in
+from gui.widgets.layouts.layout_order import widgets_in
 from gui.widgets.plain_text import Label, plain_tip
 
 DRAGGED = "application/x-traindeck-plot"

@@ -21,8 +21,8 @@ from gui.run_form.devices.worker_spinbox import WorkerSpinBox
 from gui.style.device_labels import device_labels
 from gui.widgets.boxes import STRETCH, column_of, row_of
 from gui.widgets.entry_fields import FieldNote, show_fault
-from gui.widgets.flow_layout import FlowLayout
 from gui.widgets.icon_button import IconButton
+from gui.widgets.layouts.flow_layout import FlowLayout
 from gui.widgets.plain_text import Label, set_wrapped_tip
 
 _CAPTION_HEIGHT = 17

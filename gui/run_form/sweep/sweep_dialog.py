@@ -18,7 +18,7 @@ from gui.run_form.advanced_fields import RECIPE, FieldGroup, form_rows
 from gui.run_form.sweep.range_field import RangeField
 from gui.widgets.boxes import STRETCH, column_of, row_of, scrolled
 from gui.widgets.entry_fields import Field
-from gui.widgets.fitting_scroll import FittingScroll
+from gui.widgets.layouts.fitting_scroll import FittingScroll
 from gui.widgets.plain_text import Label
 
 _SIZE = (860, 600)

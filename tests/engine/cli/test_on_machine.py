@@ -18,7 +18,8 @@ from engine.interface.values import PIECE
 from engine.planning import kept
 from engine.processes.process import PROJECT
 from engine.remote import ssh
-from engine.runs import checkpoint_files, run_info
+from engine.runs import run_info
+from engine.runs.checkpoints import checkpoint_files
 from engine.system import machines
 from engine.system.machines import RemoteMachine
 from main import main

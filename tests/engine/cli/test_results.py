@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from engine import client
-from engine.cli.commands.show import show
+from engine.cli.commands.runs.show import show
 from engine.cli.errors import report_errors
 from engine.cli.follow import CtrlC, follow_active_run, follow_started_run, report_end
 from engine.cli.output import Interrupted, Unanswered, format_bytes, format_duration
@@ -31,7 +31,7 @@ from engine.messages.events import (
     Shrunk,
     TrainingStarted,
 )
-from engine.runs.checkpoint_files import Position, begin, publish
+from engine.runs.checkpoints.checkpoint_files import Position, begin, publish
 from engine.runs.run_notes import RunNotes, write_notes
 from engine.spec import catalog
 from engine.spec.spec_file import write_spec

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from engine.cli.commands.exchange import export_runs
+from engine.cli.commands.runs.exchange import export_runs
 from engine.cli.output import Refused
 from engine.exports.export_runs import CannotExport
 from engine.interface.encoding import Method

@@ -28,7 +28,7 @@ from engine.interface.values import PIECE, Code
 from engine.messages.commands import SaveCheckpoint
 from engine.messages.events import RunEnded
 from engine.runs import trash
-from engine.runs.checkpoint_files import CheckpointInfo
+from engine.runs.checkpoints.checkpoint_files import CheckpointInfo
 from engine.runs.run_notes import ChangedNotes, RunNotes, read_notes
 from engine.runs.run_overview import read_diff, run_overview
 from engine.runs.settings_history import SettingsHistory
@@ -292,8 +292,8 @@ def test_a_module_never_leaves_its_folder(engine: Engine, name: str) -> None:
 
 def checkpoint_of(run: RecordedRun, content: bytes) -> CheckpointInfo:
     """Write a checkpoint with one file."""
-    from engine.runs import checkpoint_files
-    from engine.runs.checkpoint_files import Position
+    from engine.runs.checkpoints import checkpoint_files
+    from engine.runs.checkpoints.checkpoint_files import Position
 
     folder = checkpoint_files.begin(run.folder, 10)
     (folder / "model.safetensors").write_bytes(content)

@@ -20,7 +20,7 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 from engine.messages.events import Notice, Shrunk
 from engine.pytorch import memory
 from engine.pytorch.trainer import TorchTrainer
-from engine.runs.checkpoint_files import Position
+from engine.runs.checkpoints.checkpoint_files import Position
 from engine.spec import catalog
 from engine.spec.run_spec import RunSpec
 from engine.spec.strategy import WorkerPlan

@@ -23,8 +23,9 @@ from engine.messages.events import AttemptStarted, Notice, Rewound, RunEnded
 from engine.processes import process
 from engine.repair.kept_files import LARGEST_FILE, keep_files
 from engine.repair.report import Damage, Outcome, free_name
-from engine.runs import checkpoint_files, run_index, run_info
-from engine.runs.checkpoint_files import MANIFEST, Position
+from engine.runs import run_index, run_info
+from engine.runs.checkpoints import checkpoint_files
+from engine.runs.checkpoints.checkpoint_files import MANIFEST, Position
 from engine.runs.run_state import RunState, RunStatus
 from engine.runs.store.run_store import FILE_NAME as STORE
 from engine.runs.store.run_store import RunStore

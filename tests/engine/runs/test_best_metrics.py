@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.runs import checkpoint_files
 from engine.runs.best_metrics import best_figures
+from engine.runs.checkpoints import checkpoint_files
 from engine.runs.store.run_store import RunStore
 from engine.runs.store.store_reader import RunReader
 from tests.support.loop_doubles import STEPS, Training

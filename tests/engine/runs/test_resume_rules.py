@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from engine.runs.checkpoint_files import Manifest, Position
+from engine.runs.checkpoints.checkpoint_files import Manifest, Position
 from engine.runs.resume_rules import change_problems, fixed
 from engine.runs.run_info import RunInfo
 from engine.runs.run_state import RunState, RunStatus

@@ -10,8 +10,9 @@ import msgspec
 import pytest
 
 from engine.messages.events import AttemptStarted, CheckpointSaved
-from engine.runs import checkpoint_files, unrecorded_events
-from engine.runs.checkpoint_files import Position
+from engine.runs import unrecorded_events
+from engine.runs.checkpoints import checkpoint_files
+from engine.runs.checkpoints.checkpoint_files import Position
 from engine.runs.run_copy import copy_run
 from engine.runs.store.run_store import RunStore
 from engine.spec import presets

@@ -13,7 +13,7 @@ import pytest
 
 from engine.messages.channel import Alive
 from engine.messages.events import CheckpointSaved
-from engine.runs import checkpoint_files
+from engine.runs.checkpoints import checkpoint_files
 from engine.script_rank.checkpoints import Checkpoints
 from engine.script_rank.exchange import Exchange
 from engine.script_rank.frames import Saved

@@ -37,7 +37,7 @@ from engine.messages.events import (
     Rewound,
     RunEnded,
 )
-from engine.runs import checkpoint_files
+from engine.runs.checkpoints import checkpoint_files
 from engine.runs.run_state import RunState
 from engine.spec.run_spec import RunSpec
 from engine.spec.script_spec import script_spec

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.runs import checkpoint_files
-from engine.runs.checkpoint_files import Position
+from engine.runs.checkpoints import checkpoint_files
+from engine.runs.checkpoints.checkpoint_files import Position
 from engine.supervisor.restart_policy import (
     CheckpointSearch,
     FailurePoint,

@@ -36,7 +36,8 @@ from engine.messages.events import (
     WorkerStarted,
 )
 from engine.messages.heartbeat import last_beat
-from engine.runs import checkpoint_files, device_queue
+from engine.runs import device_queue
+from engine.runs.checkpoints import checkpoint_files
 from engine.runs.run_state import RunState
 from engine.runs.store.run_store import FILE_NAME
 from engine.runs.store.store_reader import RunReader

@@ -9,8 +9,9 @@ import pytest
 
 from engine.messages.events import CheckpointSaved, Event, Notice, Points, TrainingEnded
 from engine.messages.events import Metrics as Batch
-from engine.runs import checkpoint_files, unrecorded_events
-from engine.runs.checkpoint_files import Position
+from engine.runs import unrecorded_events
+from engine.runs.checkpoints import checkpoint_files
+from engine.runs.checkpoints.checkpoint_files import Position
 from engine.runs.run_state import RunStatus
 from engine.runs.unrecorded_events import NumberedEvent
 from engine.supervisor.unrecorded import record_unrecorded

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.messages.events import TrainingEnded
-from engine.runs.checkpoint_files import Position
+from engine.runs.checkpoints.checkpoint_files import Position
 from engine.spec.metric_direction import direction_overrides
 from engine.spec.run_spec import RunSpec
 from engine.training.early_stopping import EARLY_STOPPING, EarlyStopping

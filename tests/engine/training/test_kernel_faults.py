@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.runs.checkpoint_files import Position
+from engine.runs.checkpoints.checkpoint_files import Position
 from engine.training.kernel_faults import KernelFault, kernel_fault
 from engine.training.protocols import DoneSteps
 from tests.support.loop_doubles import Training

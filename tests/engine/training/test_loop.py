@@ -17,7 +17,7 @@ from engine.messages.events import (
     TrainingEnded,
     TrainingStarted,
 )
-from engine.runs.checkpoint_files import Position
+from engine.runs.checkpoints.checkpoint_files import Position
 from engine.training import loop, reporter
 from engine.training.errors import LossNotFinite
 from engine.training.protocols import UNKNOWN

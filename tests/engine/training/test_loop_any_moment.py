@@ -14,7 +14,7 @@ import pytest
 
 from engine.messages.commands import Command, EmptyCache, Pause, Resume, SaveCheckpoint, Stop
 from engine.messages.events import Resumed
-from engine.runs.checkpoint_files import Position
+from engine.runs.checkpoints.checkpoint_files import Position
 from engine.training import pace, step_boundary
 from engine.training.loop import Loop
 from tests.support.loop_doubles import (

@@ -10,8 +10,8 @@ import pytest
 
 from engine.messages.commands import SaveCheckpoint, Stop
 from engine.messages.events import CheckpointSaved, Notice
-from engine.runs import checkpoint_files
-from engine.runs.checkpoint_files import Position
+from engine.runs.checkpoints import checkpoint_files
+from engine.runs.checkpoints.checkpoint_files import Position
 from engine.training.checkpoints import saver
 from tests.support.loop_doubles import IN_VALIDATION, STEPS, Moment, Training
 

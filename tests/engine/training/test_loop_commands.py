@@ -18,8 +18,8 @@ from engine.messages.events import (
     Resumed,
     TrainingEnded,
 )
-from engine.runs import checkpoint_files
-from engine.runs.checkpoint_files import Position
+from engine.runs.checkpoints import checkpoint_files
+from engine.runs.checkpoints.checkpoint_files import Position
 from engine.training import pace
 from engine.training.loop import Loop
 from tests.support.loop_doubles import (

@@ -18,7 +18,7 @@ from engine.messages.events import (
     Resumed,
     TrainingEnded,
 )
-from engine.runs.checkpoint_files import Position
+from engine.runs.checkpoints.checkpoint_files import Position
 from engine.training.loop import Loop
 from tests.support.loop_doubles import (
     EPOCHS,

@@ -8,7 +8,7 @@ import pytest
 
 from engine.messages.commands import Stop
 from engine.messages.events import EpochEnded, Notice, Progress, TrainingEnded, TrainingStarted
-from engine.runs.checkpoint_files import Position
+from engine.runs.checkpoints.checkpoint_files import Position
 from engine.training.errors import LossNotFinite
 from tests.support.loop_doubles import STEPS, Training
 from tests.support.sentences import sentence

@@ -193,7 +193,10 @@ def test_who_has_no_module_of_this_name_still_gets_ours(tmp_path: Path) -> None:
             return [checkpoint_files.__file__, light_worker.__file__]
     """
     write(folder, train=source)
-    ours = [PROJECT / "engine/runs/checkpoint_files.py", PROJECT / "tests/support/light_worker.py"]
+    ours = [
+        PROJECT / "engine/runs/checkpoints/checkpoint_files.py",
+        PROJECT / "tests/support/light_worker.py",
+    ]
     assert run(folder)["theirs"] == list(map(str, ours))
 
 

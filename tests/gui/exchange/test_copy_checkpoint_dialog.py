@@ -10,7 +10,7 @@ from PySide6.QtCore import QSettings
 from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
-from engine.runs import checkpoint_files
+from engine.runs.checkpoints import checkpoint_files
 from engine.runs.run_info import get_run
 from gui.bridge.background import Background
 from gui.exchange.controller import ExchangeController

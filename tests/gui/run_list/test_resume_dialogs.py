@@ -17,7 +17,7 @@ from pytestqt.qtbot import QtBot
 from engine.client import RunInfo
 from engine.interface.local_engine import LocalEngine
 from engine.messages.events import RecipeVersion
-from engine.runs.checkpoint_files import CheckpointInfo, FileRecord, Manifest, Position
+from engine.runs.checkpoints.checkpoint_files import CheckpointInfo, FileRecord, Manifest, Position
 from engine.runs.run_state import RunState, RunStatus
 from engine.spec.run_spec import RunSpec
 from gui.bridge.background import Background

@@ -11,9 +11,9 @@ from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
 from engine.messages.events import CheckpointSaved, Notice
+from engine.runs.checkpoints.script_files import ScriptFile, note_file
 from engine.runs.run_info import RunInfo
 from engine.runs.run_state import RunState, RunStatus
-from engine.runs.script_files import ScriptFile, note_file
 from engine.runs.store.store_reader import StoredEvent
 from engine.spec.run_spec import RunSpec
 from gui.run_view.progress_text import progress_text

@@ -12,7 +12,12 @@ from PySide6.QtWidgets import QApplication, QToolTip
 from pytestqt.qtbot import QtBot
 
 from engine.planning.results import Difference, Doing
-from engine.training.step_inspection import Inputs, LayerFigures, ParameterFigures, SampleFigures
+from engine.training.probes.step_inspection import (
+    Inputs,
+    LayerFigures,
+    ParameterFigures,
+    SampleFigures,
+)
 from gui.step.layer_table import Column, layers_of
 from gui.step.sample_table import pixmap
 from gui.step.step_page import StepPage

@@ -12,7 +12,7 @@ from engine.planning.memory.memory_estimate import available_memory, measure
 from engine.planning.own_data_folder import own_data_folder
 from engine.planning.short_run import short_run
 from engine.spec import catalog
-from engine.training.memory_record import MEASURE_MEMORY
+from engine.training.probes.memory_record import MEASURE_MEMORY
 from tools.gpu_acceptance.kit import Kit
 from tools.gpu_acceptance.nvidia_smi import Load, used_mib
 from tools.gpu_acceptance.product import spec

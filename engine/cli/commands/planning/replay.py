@@ -16,7 +16,7 @@ from engine.messages.merged_metrics import LARGEST_STEP
 from engine.planning.requests import AskReplay
 from engine.planning.results import Doing, Inspection, News, Replay
 from engine.system.program import call
-from engine.training.step_inspection import Inputs
+from engine.training.probes.step_inspection import Inputs
 
 AUTO = "auto"
 """In place of a step: the one that looks wrong."""

@@ -23,7 +23,7 @@ from engine.interface.files.transfers import (
 )
 from engine.interface.local_engine import LocalEngine
 from engine.interface.values import PIECE, Exported, NotConnected, OfferedFile
-from engine.runs import checkpoint_files
+from engine.runs.checkpoints import checkpoint_files
 from engine.system.cancelled import Cancelled
 from tests.support.recorded_runs import new_run_folder, save_checkpoint
 

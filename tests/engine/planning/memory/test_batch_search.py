@@ -12,7 +12,7 @@ from engine.planning.results import News, Sized
 from engine.planning.short_run import ShortRun
 from engine.spec.run_spec import RunSpec
 from engine.system.cancelled import Cancelled
-from engine.training.memory_record import CPU, ROOM, DeviceRecord, RankRecord
+from engine.training.probes.memory_record import CPU, ROOM, DeviceRecord, RankRecord
 from tests.support.sentences import sentence
 
 MIB = 2**20

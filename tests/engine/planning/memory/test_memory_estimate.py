@@ -8,7 +8,7 @@ from engine.planning.memory import memory_estimate
 from engine.planning.short_run import ShortRun, held_together
 from engine.spec.run_spec import RunSpec
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
-from engine.training.memory_record import DeviceRecord, RankRecord
+from engine.training.probes.memory_record import DeviceRecord, RankRecord
 
 MIB = 2**20
 GPU = "GPU-1"

@@ -6,7 +6,7 @@ from engine.planning.memory import memory_model
 from engine.planning.memory.memory_model import MemoryModel, at_start
 from engine.planning.short_run import ShortRun, held_together
 from engine.spec.run_spec import RunSpec
-from engine.training.memory_record import CPU, DeviceRecord, RankRecord
+from engine.training.probes.memory_record import CPU, DeviceRecord, RankRecord
 
 MIB = 2**20
 GPU = "GPU-1"

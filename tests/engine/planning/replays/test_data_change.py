@@ -11,7 +11,7 @@ from engine import client
 from engine.facts.run_facts import DataFacts
 from engine.planning.replays.data_change import data_change, data_sameness
 from engine.planning.replays.replay import CannotReplay, replay
-from engine.training.data_fingerprint import chosen
+from engine.training.probes.data_fingerprint import chosen
 from tests.support.runs import spec, wait_for_end
 
 RECIPE = """

@@ -13,7 +13,7 @@ from engine import client
 from engine.planning.replays.inspection import StepContext, read_inspection
 from engine.planning.replays.replay import replay
 from engine.planning.results import Inspection
-from engine.training.step_inspection import (
+from engine.training.probes.step_inspection import (
     Inputs,
     LayerFigures,
     ParameterFigures,

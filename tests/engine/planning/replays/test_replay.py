@@ -19,7 +19,7 @@ from engine.client import RunInfo
 from engine.messages.events import Restarting, TrainingStarted
 from engine.planning.replays.replay import CannotReplay, _check_whole, replay, suspicious_step
 from engine.planning.results import Doing, News
-from engine.runs.checkpoint_files import final_folder, verify
+from engine.runs.checkpoints.checkpoint_files import final_folder, verify
 from engine.runs.run_state import RunState
 from engine.runs.store.store_reader import RunReader
 from engine.runs.store.stored_points import StoredPoints

@@ -15,7 +15,7 @@ from engine.planning.replays.step_differences import (
     unmatched,
 )
 from engine.planning.results import Inspection
-from engine.training.step_inspection import (
+from engine.training.probes.step_inspection import (
     Inputs,
     LayerFigures,
     ParameterFigures,

@@ -17,11 +17,11 @@ import torch
 from keras import optimizers
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, set_state_dict
 
-from engine.pytorch import training_state
 from engine.pytorch.parallel import Objective, Parallel, Rank
 from engine.pytorch.parallelism import keras_model
 from engine.pytorch.precision import Precision
 from engine.pytorch.process_group import ProcessGroup
+from engine.pytorch.state import training_state
 from engine.pytorch.strategies.keras_ddp import strategy
 from engine.spec.run_spec import RunSpec
 from tests.engine.pytorch.parallelism.keras_models import (

@@ -19,11 +19,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from engine.pytorch import training_state
 from engine.pytorch.parallel import Objective, Parallel, Rank, loss_of
 from engine.pytorch.parallelism.stage_signature import ONLY_FLOATS
 from engine.pytorch.precision import Precision
 from engine.pytorch.process_group import ProcessGroup
+from engine.pytorch.state import training_state
 from engine.pytorch.strategies.pipeline import strategy
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec

@@ -22,7 +22,7 @@ from engine.messages.events import (
     Trouble,
     WorkerStarted,
 )
-from engine.runs.checkpoint_files import verify
+from engine.runs.checkpoints.checkpoint_files import verify
 from engine.runs.run_state import RunState
 from engine.supervisor.machines.node import FOLDER
 from engine.system import paths

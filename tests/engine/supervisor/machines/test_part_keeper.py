@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from engine.messages.channel import CheckpointKept, CheckpointPart, CheckpointSent, Message
-from engine.runs import checkpoint_files
+from engine.runs.checkpoints import checkpoint_files
 from engine.supervisor.machines.part_keeper import PartKeeper
 from engine.worker import part_sender
 from engine.worker.part_sender import PartSender

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.runs import checkpoint_files, checkpoint_place
+from engine.runs.checkpoints import checkpoint_files, checkpoint_place
 from engine.supervisor.machines import shared_folder
 from engine.supervisor.machines.shared_folder import (
     Mark,

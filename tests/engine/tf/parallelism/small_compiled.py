@@ -14,7 +14,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from engine.runs.checkpoint_files import Position
+from engine.runs.checkpoints.checkpoint_files import Position
 from engine.tf.random_streams import RandomStreams
 from engine.tf.trainer import TfTrainer
 from engine.training import sample_order

@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from engine.runs.checkpoint_files import Position
+from engine.runs.checkpoints.checkpoint_files import Position
 from tests.engine.tf.parallelism.small_runs import (
     copies,
     data,

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import tensorflow as tf
 
-from engine.runs.checkpoint_files import Position
+from engine.runs.checkpoints.checkpoint_files import Position
 from engine.spec import catalog
 from engine.spec.run_spec import RunSpec
 from engine.tf import devices

@@ -18,7 +18,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from engine.runs.checkpoint_files import Position
+from engine.runs.checkpoints.checkpoint_files import Position
 from engine.tf import devices
 from engine.tf.samples.data import ArraySamples, data_sets
 from engine.training import sample_order

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.runs.checkpoint_files import CheckpointInfo, Manifest, Position
+from engine.runs.checkpoints.checkpoint_files import CheckpointInfo, Manifest, Position
 from engine.training.checkpoints.retention import kind_changes
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.runs.checkpoint_files import Manifest, Position
+from engine.runs.checkpoints.checkpoint_files import Manifest, Position
 from engine.spec.metric_direction import direction_overrides, lower_is_better
 from engine.spec.run_spec import RunSpec
 from engine.training.checkpoints.schedule import CheckpointSchedule

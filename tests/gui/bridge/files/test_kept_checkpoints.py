@@ -9,8 +9,8 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from engine.messages.events import CheckpointSaved, Paused
-from engine.runs import checkpoint_files
-from engine.runs.checkpoint_files import Position
+from engine.runs.checkpoints import checkpoint_files
+from engine.runs.checkpoints.checkpoint_files import Position
 from engine.runs.store.store_reader import StoredEvent
 from engine.system import paths
 from gui.bridge.background import Background

@@ -1,0 +1,1 @@
+"""The commands about runs that are there: list, show, command, copy, export."""

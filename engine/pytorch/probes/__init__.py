@@ -1,0 +1,1 @@
+"""What is looked at and measured in a rank's steps: first batch, indices, memory, a failure."""

@@ -1,0 +1,1 @@
+"""What a training with PyTorch keeps: checkpoints, the average of weights, copies of a moment."""

@@ -1,0 +1,1 @@
+"""The checkpoints of a run: their files, where they lie, and which attempt saved them."""

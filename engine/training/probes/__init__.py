@@ -1,0 +1,1 @@
+"""What ranks find and measure in their steps for a person, for both frameworks."""
