@@ -343,7 +343,7 @@ class Rank:
             has_stepped=reports.has_stepped,
             step_seconds=reports.step_seconds,
             losses=reports.captures or self._launch.had_steps,
-            has_loss=reports.has_loss,
+            has_loss=reports.has_loss or not reports.captures,
             logs=reports.logs,
         )
 

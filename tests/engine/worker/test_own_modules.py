@@ -180,7 +180,7 @@ def test_who_has_no_module_of_this_name_still_gets_ours(tmp_path: Path) -> None:
     folder = tmp_path / "mine"
     source = """
         if 0: import torch
-        from ENGINE.runs import checkpoint_files
+        from ENGINE.runs.checkpoints import checkpoint_files
         import ENGINE.spec.run_spec
         from tests.support import light_worker
 
