@@ -18,7 +18,7 @@ SMALLEST = {
     "history": ("--runs 20", "index in an open window .* ms"),
     "idle": ("--runs 20 --seconds 2", "window: .* of one core"),
     "memory_estimate": ("digits torch/single", "digits .* MiB"),
-    "overhead": ("--pairs 1 --steps 20", "wall time .* median .*"),
+    "overhead": ("--pairs 1 --steps 20", "tiny: a bare step takes .*"),
     "plots": ("--points 10000 --frames 5", "smoothing slider .* ms"),
     "remote": ("--points 1000 --seconds 2", "curves shown after .* s"),
     "remote_floods": ("--seconds 1 calm runs", "runs .* ms .* MiB"),

@@ -44,7 +44,7 @@ PER_STEP = (
         "The run asked to leave out steps that are not finite, on all ranks: the host decides it.",
     ),
     Allowed(
-        "blocking copy to the GPU: pytorch/weight_average.py update > "
+        "blocking copy to the GPU: pytorch/state/weight_average.py update > "
         "optim/swa_utils.py update_parameters",
         lambda trial: int(trial.recipe == "average"),
         "PyTorch's AveragedModel counts its updates on the host, and copies the count to the GPU.",
