@@ -235,6 +235,7 @@ class StepPage(QWidget):
         self._tables.setChildrenCollapsible(False)
         self._tables.addWidget(_card(self._sample_title, self.samples))
         self._tables.addWidget(_card(self._layer_title, self.layers))
+        self._tables.setSizes([5000, 6000])  # shares: layers have more columns
         for table in (self.samples, self.layers):
             table.setMinimumHeight(_TABLE_HEIGHT)
         column_of(self._top, card, self._strip_card, (self._tables, 1), 0, parent=self, spacing=8)
