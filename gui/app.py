@@ -136,7 +136,7 @@ class Rooms:
     machines: MachinesController
     step: StepController
     parting: Parting
-    """Of the comparison, which is on the page of all runs."""
+    """The controller of the comparison, which is on the page of all runs."""
 
 
 class AppController(QObject):

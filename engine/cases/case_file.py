@@ -22,7 +22,7 @@ from engine.system.program import version
 NAME = "failure.tdcase"
 SUFFIX = ".tdcase"
 MOST_BYTES = 10_000_000
-"""Of the file that is written."""
+"""The size of the largest file that is written."""
 
 LARGEST_READ = 2 * MOST_BYTES
 """Bytes of a file that is opened."""

@@ -32,7 +32,7 @@ from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import read_spec
 
 LAST_SECONDS = 600.0
-"""Of this time before the end, every point is kept."""
+"""The time before the end of which every point is kept."""
 
 MOST_POINTS = 4_000
 """Points of a series, the newest ones."""
@@ -60,7 +60,7 @@ class _Run(NamedTuple):
     spec: RunSpec
     status: RunStatus
     events: Sequence[StoredEvent]
-    """Of the last attempt."""
+    """The events of the last attempt."""
 
     ended: RunEnded
     is_hung: bool

@@ -28,7 +28,7 @@ _MOST_DETAILS = 256 * 2**10
 
 
 class Kind(StrEnum):
-    """In which way a step has failed."""
+    """The way in which a step has failed."""
 
     ERROR = "error"
     """An exception in the step."""
@@ -72,7 +72,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """The text of the exception, as the part of the batch that is kept raises it."""
 
     step: int = 0
-    """From 1."""
+    """The number of the step, from 1."""
 
     epoch: int = 0
     """Completed epochs."""
@@ -100,10 +100,10 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """Samples one of which is read for ever."""
 
     index: int = -1
-    """Of the sample that cannot be read; -1: it is not known."""
+    """The index of the sample that cannot be read; -1: it is not known."""
 
     device: str = "cpu"
-    """Of the framework: `cpu` or `cuda`."""
+    """The framework's type of device: `cpu` or `cuda`."""
 
     available: int = 0
     """Bytes that the process had of its device; 0: it is not known."""

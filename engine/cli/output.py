@@ -59,7 +59,7 @@ class Exit(IntEnum):
     """Ctrl-C has ended the command: as a shell reports it of a program that has died of it."""
 
     UNREAD = 141
-    """Whoever read the output has closed it, as `head` does: SIGPIPE, as a shell reports it."""
+    """The reader of the output has closed it, as `head` does: SIGPIPE, as a shell reports it."""
 
 
 class Refused(Exception):

@@ -67,10 +67,10 @@ class DriverFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The newest CUDA version of the driver, such as 13000; 0: not known."""
 
     gpus: tuple[GpuFacts, ...] = ()
-    """Those of NVIDIA."""
+    """The cards of NVIDIA."""
 
     other_gpus: tuple[GpuFacts, ...] = ()
-    """Those of AMD and Intel, as Linux lists them."""
+    """The cards of AMD and Intel, as Linux lists them."""
 
     is_rocm_refused: bool = False
     """Whether this user may not open the device of ROCm, /dev/kfd."""
@@ -97,7 +97,7 @@ class DriverFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def makers(self) -> tuple[GpuMaker, ...]:
-        """Whose cards there are."""
+        """The makers of the cards that are there."""
         return tuple(dict.fromkeys(gpu.maker for gpu in (*self.gpus, *self.other_gpus)))
 
     def snapshot(self) -> Snapshot:

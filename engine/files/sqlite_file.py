@@ -58,7 +58,7 @@ def open_unwritten(path: Path) -> sqlite3.Connection:
 def mark_of_rest(path: Path) -> Mark | None:
     """Return what changes when the file is written; None: a process may be writing it now.
 
-    Whoever reads with `open_unwritten` compares it before and after.
+    A reader with `open_unwritten` compares it before and after the read.
     """
     for end in ("-wal", "-journal"):
         try:

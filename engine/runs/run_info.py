@@ -67,7 +67,7 @@ class Origin(msgspec.Struct, frozen=True, array_like=True):
     """The run from whose checkpoint this one goes on."""
 
     parent_step: int = 0
-    """Of that checkpoint."""
+    """The step of that checkpoint."""
 
 
 @lru_cache(1000)

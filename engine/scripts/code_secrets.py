@@ -19,7 +19,7 @@ _Text = ast.Constant
 
 
 class _Place(NamedTuple):
-    """Of a text in the code, in bytes."""
+    """The place of a text in the code, in bytes."""
 
     begin: int
     end: int

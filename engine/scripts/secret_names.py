@@ -74,9 +74,9 @@ def plain_name(name: str) -> str:
 
 
 def random_places(text: str, name: str = "") -> list[tuple[int, int]]:
-    """Return where a text has what nobody chose by hand, as keys are; `name`: of the whole text.
+    """Return the places of random words in a text, such as keys; `name` is that of the whole text.
 
-    A hash of a commit and the like are none, by their names.
+    Words with a known name, such as the hash of a commit, are left out.
     """
     return [
         match.span()

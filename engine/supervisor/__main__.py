@@ -184,7 +184,7 @@ def _leave_case(folder: Path, secrets: Sequence[str]) -> None:
 
     def write() -> None:
         try:
-            from engine.cases.collection import write_case  # most runs need none
+            from engine.cases.collection import write_case  # no start waits for this import
 
             if file := write_case(folder, secrets):
                 _log.info("run %s: its failure file is %s", folder.name, file)

@@ -106,7 +106,7 @@ class TfTrainer(NoHostOffload):
         self._written = written
         self._remake = partial(recipe.make_model, train.sample)
         self._last = Position(), 0
-        """Where the newest chunk began, and its steps."""
+        """The place where the newest chunk began, and its number of steps."""
 
         self._parallel.check(objective)
         self.model_facts = model_facts(written) if session.rank == 0 else None

@@ -49,7 +49,7 @@ class RunListModel(QAbstractListModel):
         self._runs: list[ListedRun] = []
         self._rows: dict[str, int] = {}
         self.depths: Mapping[str, int] = {}
-        """Of the runs that stand below the one from which they go on."""
+        """The indentation of the runs that stand below the one from which they go on."""
 
         self._silent: str | None = None
         self._silence = NO_SILENCE

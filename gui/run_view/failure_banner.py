@@ -20,7 +20,7 @@ from gui.widgets.boxes import column_of, row_of
 from gui.widgets.plain_text import Label, set_wrapped_tip
 
 HOLDS_SAMPLES = "It may hold samples of your data."
-"""For whoever saves or sends a failure file: the batch of the failed step is in it."""
+"""A warning for the user who saves or sends a failure file: the failed batch is in it."""
 
 _MAX_LINES = 7
 """Visible lines of the log; one scrolls to the others."""
@@ -55,8 +55,8 @@ class FailureBanner(QFrame):
         self.save = QPushButton("Save failure file…")
         set_wrapped_tip(
             self.save,
-            "One file of at most 10 MB, without secrets, for whoever helps: `traindeck open` shows "
-            f"it on another machine, and its repro.py does the failed step again. {HOLDS_SAMPLES}",
+            "One file of at most 10 MB, without secrets, to send to a helper: `traindeck open` "
+            f"shows it on another machine, and its repro.py does the failed step again. {HOLDS_SAMPLES}",
         )
         self.stop = QPushButton("Stop the run")
         self.dismiss = QPushButton("Dismiss")

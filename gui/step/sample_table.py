@@ -50,7 +50,7 @@ class SampleModel(TableModel[SampleFigures, Column]):
         super().__init__()
         self.columns = list(Column)
         self._samples: tuple[SampleFigures, ...] = ()
-        """In the order of their suspicion."""
+        """The samples, the most suspicious first."""
 
     def show_samples(self, samples: tuple[SampleFigures, ...]) -> None:
         """Show these samples, and no others, the most suspicious first."""
