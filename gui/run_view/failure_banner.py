@@ -55,8 +55,9 @@ class FailureBanner(QFrame):
         self.save = QPushButton("Save failure file…")
         set_wrapped_tip(
             self.save,
-            "One file of at most 10 MB, without secrets, to send to a helper: `traindeck open` "
-            f"shows it on another machine, and its repro.py does the failed step again. {HOLDS_SAMPLES}",
+            "One file of at most 10 MB, without secrets, to send to somebody: `traindeck open` "
+            "shows it on another machine, and its repro.py does the failed step again. "
+            f"{HOLDS_SAMPLES}",
         )
         self.stop = QPushButton("Stop the run")
         self.dismiss = QPushButton("Dismiss")
